@@ -1,0 +1,37 @@
+"""The `cliffordstf` command."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from cliffordstf import __version__
+from cliffordstf.cli.verify import verify
+from cliffordstf.errors import CliffordSTFError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cliffordstf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks."""
+
+
+app.command()(verify)
+
+
+def run() -> None:
+    """Entry point: errors that a user can act on are one line, without a traceback."""
+    try:
+        app()
+    except CliffordSTFError as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""From structures to batches: one data flow, structure -> neighbour list -> batch -> model."""

@@ -1,0 +1,116 @@
+"""Several structures side by side in one set of tensors: what every model takes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cliffordstf.data.neighbours import NeighbourList, neighbour_list
+from cliffordstf.data.structure import Structure, as_structure
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Structures with their edges, concatenated; atoms of one structure are contiguous.
+
+    Attributes:
+        numbers: Atomic numbers, int64 (atoms,).
+        positions: Å, float64 (atoms, 3).
+        cell: Lattice vectors as rows, Å, float64 (structures, 3, 3); zeros where there is none.
+        pbc: Periodic directions, bool (structures, 3).
+        structure_of_atom: int64 (atoms,), never decreasing.
+        senders, receivers: int64 (edges,); receivers never decrease.
+        shifts: Whole lattice vectors added to the sender, float64 (edges, 3).
+        row_pointers: Start of each receiver's edges, int64 (atoms + 1,), the CSR form of `receivers`.
+        size: Number of structures.
+        elements: Atomic numbers that occur, known on the host so that checks need no device synchronisation.
+        names: How errors refer to the structures.
+        cutoff: Å, of the neighbour lists.
+    """
+
+    numbers: Tensor
+    positions: Tensor
+    cell: Tensor
+    pbc: Tensor
+    structure_of_atom: Tensor
+    senders: Tensor
+    receivers: Tensor
+    shifts: Tensor
+    row_pointers: Tensor
+    size: int
+    elements: tuple[int, ...]
+    names: tuple[str, ...]
+    cutoff: float
+
+    def vectors(self) -> Tensor:
+        """Vectors from receivers to senders, Å, (edges, 3), in the dtype of the positions."""
+        # index_select, not indexing: its gradient adds up in a fixed order.
+        structure_of_edge = self.structure_of_atom[self.receivers]
+        offsets = torch.einsum("ei,eij->ej", self.shifts, self.cell.index_select(0, structure_of_edge))
+        senders = self.positions.index_select(0, self.senders)
+        return senders - self.positions.index_select(0, self.receivers) + offsets
+
+    def volumes(self) -> Tensor:
+        """Cell volumes, Å³, (structures,); zero where there is no three-dimensional cell."""
+        return torch.linalg.det(self.cell).abs()
+
+    def atoms_per_structure(self) -> Tensor:
+        """int64 (structures,)."""
+        return torch.bincount(self.structure_of_atom, minlength=self.size)
+
+    def with_geometry(self, positions: Tensor, cell: Tensor) -> "Batch":
+        """The same edges with other positions and cells, as derivatives need it."""
+        return replace(self, positions=positions, cell=cell)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """Move every tensor to a device."""
+        moved = {
+            item.name: value.to(device)
+            for item in fields(self)
+            if isinstance(value := getattr(self, item.name), Tensor)
+        }
+        return replace(self, **moved)
+
+
+def make_batch(
+    structures: "Sequence[Structure | Atoms] | Structure | Atoms",
+    cutoff: float,
+    neighbour_lists: Sequence[NeighbourList] | None = None,
+) -> Batch:
+    """Concatenate structures, with neighbour lists made here unless they are given.
+
+    Args:
+        structures: One or many structures or ASE Atoms.
+        cutoff: Å.
+        neighbour_lists: One per structure, for example from a cache.
+    """
+    if isinstance(structures, Structure) or hasattr(structures, "get_positions"):
+        structures = [structures]  # type: ignore[list-item]
+    checked = [as_structure(value, f"structure {index}") for index, value in enumerate(structures)]  # type: ignore[arg-type]
+    lists = neighbour_lists or [neighbour_list(structure, cutoff) for structure in checked]
+    counts = np.array([len(structure) for structure in checked])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    receivers = np.concatenate([edges.receivers + start for edges, start in zip(lists, starts, strict=False)])
+    senders = np.concatenate([edges.senders + start for edges, start in zip(lists, starts, strict=False)])
+    numbers = np.concatenate([structure.numbers for structure in checked])
+    return Batch(
+        numbers=torch.from_numpy(numbers),
+        positions=torch.from_numpy(np.concatenate([structure.positions for structure in checked])),
+        cell=torch.from_numpy(np.stack([structure.cell for structure in checked])),
+        pbc=torch.from_numpy(np.stack([structure.pbc for structure in checked])),
+        structure_of_atom=torch.from_numpy(np.repeat(np.arange(len(checked)), counts)),
+        senders=torch.from_numpy(senders),
+        receivers=torch.from_numpy(receivers),
+        shifts=torch.from_numpy(np.concatenate([edges.shifts for edges in lists]).astype(np.float64)),
+        row_pointers=torch.from_numpy(np.searchsorted(receivers, np.arange(len(numbers) + 1))),
+        size=len(checked),
+        elements=tuple(int(number) for number in np.unique(numbers)),
+        names=tuple(structure.name for structure in checked),
+        cutoff=cutoff,
+    )

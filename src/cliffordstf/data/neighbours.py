@@ -1,0 +1,116 @@
+"""Neighbour lists behind one function: vesin, or plain PyTorch where vesin cannot be imported.
+
+A directed edge runs from a sender j to a receiver i. Its vector is r_j + S·cell - r_i, from the receiver to the
+(periodic image of the) sender. Every pair within the cutoff appears in both directions, images of an atom itself
+included, so cells smaller than the cutoff need nothing special. No neighbour is ever dropped to keep a count down.
+"""
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from cliffordstf.data.structure import FloatArray, IntArray, Structure, symbol
+from cliffordstf.errors import StructureError
+
+try:
+    import vesin
+except ImportError:  # pragma: no cover - exercised by the fallback test through `backend="torch"`
+    vesin = None
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_DISTANCE = 1e-3
+"""Å; atoms closer than this are taken for a mistake in the file."""
+
+
+@dataclass(frozen=True)
+class NeighbourList:
+    """Directed edges of one structure, sorted by receiver, then sender, then shift.
+
+    Attributes:
+        senders: Index of atom j, (edges,).
+        receivers: Index of atom i, (edges,), never decreasing.
+        shifts: Whole lattice vectors added to the sender, (edges, 3).
+    """
+
+    senders: IntArray
+    receivers: IntArray
+    shifts: IntArray
+
+
+def neighbour_list(structure: Structure, cutoff: float, backend: str | None = None) -> NeighbourList:
+    """All directed edges of a structure up to a cutoff.
+
+    Args:
+        structure: Checked structure.
+        cutoff: Å.
+        backend: `vesin` or `torch`; by default vesin where it is installed.
+
+    Raises:
+        StructureError: Two atoms sit on the same spot.
+    """
+    backend = backend or ("vesin" if vesin is not None else "torch")
+    find = {"vesin": _by_vesin, "torch": _by_torch}[backend]
+    receivers, senders, shifts = find(structure, cutoff)
+    order = np.lexsort((shifts[:, 2], shifts[:, 1], shifts[:, 0], senders, receivers))
+    edges = NeighbourList(senders[order], receivers[order], shifts[order])
+    _check_distances(structure, edges)
+    return edges
+
+
+def _by_vesin(structure: Structure, cutoff: float) -> tuple[IntArray, IntArray, IntArray]:
+    # One thread: lists are small, and data loaders run several of these side by side.
+    search = vesin.NeighborList(cutoff=cutoff, full_list=True, n_threads=1)
+    i, j, shifts = search.compute(
+        points=structure.positions,
+        box=structure.full_cell() if structure.pbc.any() else np.zeros((3, 3)),
+        periodic=structure.pbc,
+        quantities="ijS",
+    )
+    return i.astype(np.int64), j.astype(np.int64), shifts.astype(np.int64)
+
+
+def _by_torch(structure: Structure, cutoff: float) -> tuple[IntArray, IntArray, IntArray]:
+    """Every pair of atoms times every image that can reach: exact, quadratic in atoms, chunked over receivers."""
+    cell = torch.from_numpy(structure.full_cell())
+    # Positions may lie outside the cell; folding them back bounds the images needed. The fold is undone below.
+    fractional = torch.from_numpy(structure.positions) @ torch.linalg.inv(cell)
+    fold = torch.floor(fractional) * torch.from_numpy(structure.pbc)
+    positions = torch.from_numpy(structure.positions) - fold @ cell
+    heights = 1 / torch.linalg.inv(cell).norm(dim=0)
+    reach = [int(np.ceil(cutoff / float(h))) if p else 0 for h, p in zip(heights, structure.pbc, strict=True)]
+    images = torch.cartesian_prod(*(torch.arange(-n, n + 1, dtype=torch.float64) for n in reach))
+    replicas = positions[None] + (images @ cell)[:, None]
+    found: list[tuple[IntArray, IntArray, IntArray]] = []
+    for i in range(len(structure)):
+        distance = (replicas - positions[i]).norm(dim=-1)
+        image, j = torch.nonzero(distance < cutoff, as_tuple=True)
+        itself = (j == i) & (images[image] == 0).all(dim=1)
+        image, j = image[~itself], j[~itself]
+        shifts = images[image] - fold[j] + fold[i]
+        found.append((np.full(len(j), i, dtype=np.int64), j.numpy(), shifts.round().long().numpy()))
+    receivers, senders, all_shifts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return receivers, senders, all_shifts
+
+
+def _check_distances(structure: Structure, edges: NeighbourList) -> None:
+    if len(edges.senders) == 0:
+        return
+    vectors = edge_vectors(structure.positions, structure.cell, edges)
+    distances = np.linalg.norm(vectors, axis=1)
+    closest = int(distances.argmin())
+    if distances[closest] < SHORTEST_DISTANCE:
+        i, j = int(edges.receivers[closest]), int(edges.senders[closest])
+        raise StructureError(
+            f"{structure.name} has atoms {i} ({symbol(int(structure.numbers[i]))}) and {j} "
+            f"({symbol(int(structure.numbers[j]))}) on the same spot ({distances[closest]:.1e} Å apart); remove one "
+            "of them or check the cell."
+        )
+
+
+def edge_vectors(positions: FloatArray, cell: FloatArray, edges: NeighbourList) -> FloatArray:
+    """Vectors from receivers to senders, Å, (edges, 3)."""
+    result = positions[edges.senders] - positions[edges.receivers] + edges.shifts @ cell
+    return np.asarray(result, dtype=np.float64)

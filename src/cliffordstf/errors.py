@@ -1,0 +1,21 @@
+"""Errors that a user can act on.
+
+Every message is one sentence that says what is wrong, where, and what to do about it. The command line prints it
+without a traceback.
+"""
+
+
+class CliffordSTFError(Exception):
+    """Base class of every error that this package raises on purpose."""
+
+
+class StructureError(CliffordSTFError, ValueError):
+    """A structure cannot be used: bad positions, a bad cell, overlapping atoms."""
+
+
+class UnknownElementError(CliffordSTFError, ValueError):
+    """A structure holds a chemical element that the model was not built for."""
+
+
+class ConfigError(CliffordSTFError, ValueError):
+    """A configuration is not valid; the message names the field and the nearest valid choice."""

@@ -1,0 +1,1 @@
+"""Configs, the models that wire the layers together, and the potential around them."""

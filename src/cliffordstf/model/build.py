@@ -1,0 +1,55 @@
+"""From a config or a preset's name to a potential."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from numpy.typing import ArrayLike
+
+from cliffordstf.data.structure import element_numbers
+from cliffordstf.model.config import DefaultConfig, ModelConfig, PaperConfig
+from cliffordstf.model.default import DefaultModel
+from cliffordstf.model.paper import PaperModel
+from cliffordstf.model.potential import Potential
+from cliffordstf.model.presets import preset
+from cliffordstf.model.reference import AtomicReference
+
+
+def build(
+    name: str = "default",
+    elements: ArrayLike | None = None,
+    *,
+    seed: int | None = None,
+    atomic_energies: Mapping[int, float] | None = None,
+    energy_scale: float = 1.0,
+    **overrides: Any,
+) -> Potential:
+    """An untrained potential of a named preset.
+
+    Args:
+        name: For example `default`, `default/large`, `paper/full`; see `cliffordstf.model.presets.PRESETS`.
+        elements: Chemical symbols or atomic numbers; by default elements 1 to 100.
+        seed: Seed for the initial weights; the global random state is left as it was.
+        atomic_energies: Energy of each free atom by atomic number, eV.
+        energy_scale: eV per unit of the model's output.
+        overrides: Fields of the config, for example `channels=32`, `forces="conservative"`.
+    """
+    config = preset(name, elements=element_numbers(elements), **overrides)
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        return build_from_config(config, AtomicReference(config.elements, atomic_energies, energy_scale))
+
+
+def build_from_config(config: ModelConfig, reference: AtomicReference | None = None) -> Potential:
+    """An untrained potential of a config."""
+    model = _make_model(config)
+    return Potential(model, config.elements, config.cutoff, config.forces, reference)
+
+
+def _make_model(config: ModelConfig) -> PaperModel | DefaultModel:
+    match config:
+        case PaperConfig():
+            return PaperModel(config)
+        case DefaultConfig():
+            return DefaultModel(config)

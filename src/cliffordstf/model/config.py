@@ -1,0 +1,117 @@
+"""The one typed description of a model: validation, defaults, documentation and JSON schema come from it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from cliffordstf.errors import ConfigError
+from cliffordstf.text import did_you_mean
+
+Forces = Literal["conservative", "direct"]
+
+
+class CommonConfig(BaseModel):
+    """What every profile has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    elements: tuple[int, ...] = Field(
+        default=tuple(range(1, 101)), description="Atomic numbers the model knows; by default elements 1 to 100."
+    )
+    cutoff: float = Field(gt=0, description="Radius of the neighbourhood, Å.")
+    channels: int = Field(ge=1, description="Channels of every track.")
+    layers: int = Field(ge=1, description="Message-passing layers.")
+
+
+class PaperConfig(CommonConfig):
+    """CliffordSTF as the paper describes it, flag by flag."""
+
+    profile: Literal["paper"] = "paper"
+    cutoff: float = Field(6.0, gt=0, description="Radius of the neighbourhood, Å.")
+    channels: int = Field(60, ge=1, description="Channels of every track; a multiple of the heads.")
+    layers: int = Field(5, ge=1, description="Message-passing layers.")
+    hidden: int = Field(60, ge=1, description="Hidden width of the readouts.")
+    basis: int = Field(50, ge=2, description="Gaussian radial basis functions between 0 and the cutoff.")
+    heads: int = Field(4, ge=1, description="Attention heads.")
+    max_grade: int = Field(3, ge=1, le=3, description="Highest grade of the multivector track.")
+    stf_degrees: tuple[int, ...] = Field(
+        (2, 3), description="Symmetric-traceless tracks: () is the paper's 'none', (2,) 'stf2', (2, 3) 'stf2+stf3'."
+    )
+    edge_stf2: bool = Field(True, description="Whether edges carry the STF2 feature of their direction.")
+    cross_track: bool = Field(True, description="Feed S·v of the sender into grade 1.")
+    routing: Literal["none", "static", "learned"] = Field("learned", description="Gates on the STF tracks.")
+    hodge_forces: bool = Field(True, description="Add Hodge duals of bivectors to the direct-force head.")
+    body_order: int = Field(3, ge=2, le=4, description="Highest correlation order of the many-body product.")
+    gp_readout: bool = Field(False, description="Add grade-0 scalars of GP(W h, h) to the energy head.")
+    stf_at: Literal["messages", "output"] = Field(
+        "messages", description="'output' keeps STF tracks out of message passing and makes STF2 for the readout only."
+    )
+    forces: Forces = Field("direct", description="'direct' has a force head, 'conservative' differentiates the energy.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "PaperConfig":
+        if self.channels % self.heads:
+            raise ValueError(f"channels={self.channels} must be a multiple of heads={self.heads}")
+        if self.stf_degrees != tuple(range(2, 2 + len(self.stf_degrees))) or len(self.stf_degrees) > 3:
+            raise ValueError(f"stf_degrees={self.stf_degrees} must be (), (2,), (2, 3) or (2, 3, 4)")
+        if self.routing != "none" and not self.stf_degrees:
+            raise ValueError("routing gates the STF tracks: set routing='none' or give stf_degrees")
+        if self.routing == "learned" and self.channels < 4:
+            raise ValueError("learned routing needs at least 4 channels")
+        return self
+
+
+class DefaultConfig(CommonConfig):
+    """The recommended model: O(3)-equivariant, conservative, smooth to second order at the cutoff."""
+
+    profile: Literal["default"] = "default"
+    cutoff: float = Field(5.0, gt=0, description="Radius of the neighbourhood, Å.")
+    channels: int = Field(48, ge=1, description="Channels of every track.")
+    layers: int = Field(2, ge=1, description="Message-passing layers.")
+    lmax: int = Field(2, ge=1, le=4, description="Highest degree of node tracks and edge tensors.")
+    pseudoscalar: bool = Field(False, description="Carry the grade-3 track as well.")
+    body_order: int = Field(4, ge=2, le=5, description="Highest correlation order of the many-body product.")
+    basis: int = Field(8, ge=1, description="Bessel radial basis functions.")
+    radial_width: int = Field(64, ge=1, description="Hidden width of the networks that make the radial weights.")
+    radial_depth: int = Field(2, ge=1, le=4, description="Hidden layers of those networks.")
+    envelope_power: int = Field(6, ge=3, description="Power p of the polynomial cutoff envelope.")
+    hidden: int = Field(32, ge=1, description="Hidden width of the last readout.")
+    average_neighbours: float = Field(
+        15.0, gt=0, description="Typical number of neighbours; sums over neighbours are divided by its square root."
+    )
+    forces: Literal["conservative"] = Field("conservative", description="Forces are the gradient of the energy.")
+
+
+ModelConfig = PaperConfig | DefaultConfig
+
+_adapter: TypeAdapter[ModelConfig] = TypeAdapter(Annotated[ModelConfig, Field(discriminator="profile")])
+
+
+def parse_config(values: dict[str, Any]) -> ModelConfig:
+    """Validate a mapping into a config.
+
+    Raises:
+        ConfigError: Names the first bad field and, for a misspelt one, the nearest valid name.
+    """
+    try:
+        return _adapter.validate_python(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, values)) from None
+
+
+def _explain(error: ValidationError, values: dict[str, Any]) -> str:
+    first = error.errors()[0]
+    field = str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        kind = PaperConfig if values.get("profile") == "paper" else DefaultConfig
+        return f"the {values.get('profile')} model has no option '{field}'{did_you_mean(field, kind.model_fields)}."
+    if first["type"].startswith("union_tag"):
+        return f"profile={values.get('profile')!r} is not a model; choose 'paper' or 'default'."
+    message = first["msg"].removeprefix("Value error, ")
+    where = f"model option '{field}': " if field and field not in ("paper", "default") else "model options: "
+    return f"{where}{message[0].lower()}{message[1:]}."
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of a model config, for editors and for the documentation."""
+    return _adapter.json_schema()

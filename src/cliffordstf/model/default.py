@@ -1,0 +1,69 @@
+"""The default model. Wiring only: the layers are in `cliffordstf.nn`."""
+
+from torch import Tensor, nn
+
+from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
+from cliffordstf.data.batch import Batch
+from cliffordstf.model.config import DefaultConfig
+from cliffordstf.model.output import ModelOutput
+from cliffordstf.nn.geometry import Geometry
+from cliffordstf.nn.interaction import DefaultInteraction, EdgeInputs
+from cliffordstf.nn.linear import mlp
+from cliffordstf.nn.radial import BesselBasis, polynomial_envelope
+
+
+class DefaultModel(nn.Module):
+    """Multivector and symmetric-traceless tracks, coupled by every parity-conserving entry of the table.
+
+    O(3)-equivariant by construction. Every term that depends on an edge carries the polynomial envelope, so the energy
+    is twice continuously differentiable when an atom crosses the cutoff.
+    """
+
+    def __init__(self, config: DefaultConfig) -> None:
+        super().__init__()
+        self.config = config
+        grades = (SCALAR, VECTOR, BIVECTOR, *([PSEUDOSCALAR] if config.pseudoscalar else []))
+        carried = Layout((*grades, *(stf(degree) for degree in range(2, config.lmax + 1))))
+        self.embedding = nn.Embedding(len(config.elements), config.channels)
+        self.radial_basis = BesselBasis(config.basis, config.cutoff)
+        layers: list[DefaultInteraction] = []
+        source = Layout((SCALAR,))
+        for index in range(config.layers):
+            last = index == config.layers - 1
+            layers.append(
+                DefaultInteraction(
+                    source,
+                    carried,
+                    Layout((SCALAR,)) if last else carried,
+                    lmax=config.lmax,
+                    channels=config.channels,
+                    basis=config.basis,
+                    radial_width=config.radial_width,
+                    radial_depth=config.radial_depth,
+                    average_neighbours=config.average_neighbours,
+                    body_order=config.body_order,
+                )
+            )
+            source = layers[-1].layout
+        self.layers = nn.ModuleList(layers)
+        self.layer_readouts = nn.ModuleList(
+            mlp(config.channels, config.hidden, 1) if index == config.layers - 1 else mlp(config.channels, 1)
+            for index in range(config.layers)
+        )
+
+    def forward(self, batch: Batch, species: Tensor) -> ModelOutput:
+        """Atomic energies of a batch."""
+        vectors = batch.vectors().to(self.embedding.weight.dtype)
+        geometry = Geometry.from_vectors(vectors, batch.senders, batch.receivers, len(batch.numbers))
+        edges = EdgeInputs(
+            geometry=geometry,
+            directions=geometry.direction_tensors(self.config.lmax, unit_components=True),
+            basis=self.radial_basis(geometry.distances),
+            envelope=polynomial_envelope(geometry.distances, self.config.cutoff, self.config.envelope_power),
+        )
+        features = self.embedding(species)[:, None]
+        energies = features.new_zeros(len(species))
+        for layer, readout in zip(self.layers, self.layer_readouts, strict=True):
+            features = layer(features, edges)
+            energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0])[:, 0]
+        return ModelOutput(energies)

@@ -1,0 +1,157 @@
+"""A potential: energy, forces and stress from any energy model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+
+from cliffordstf.data.batch import Batch, make_batch
+from cliffordstf.data.structure import Structure, symbol
+from cliffordstf.errors import ConfigError, UnknownElementError
+from cliffordstf.model.reference import AtomicReference
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a potential says of a batch; every tensor is float64.
+
+    Attributes:
+        energy: eV, (structures,).
+        atom_energies: eV, (atoms,); they add up to `energy`.
+        forces: eV/Å, (atoms, 3), or None if they were not asked for.
+        stress: eV/Å³, (structures, 3, 3), positive under tension as in ASE; NaN where a structure has no
+            three-dimensional cell; None if it was not asked for.
+    """
+
+    energy: Tensor
+    atom_energies: Tensor
+    forces: Tensor | None = None
+    stress: Tensor | None = None
+
+
+class Potential(nn.Module):
+    """Wraps an energy model: reference energies, scale, forces and stress.
+
+    Forces are -dE/dr by automatic differentiation, or those of the model's force head. Stress is always the derivative of
+    the energy with respect to a symmetric strain, per volume. Positions go in and results come out in float64; the
+    model computes in the precision of its weights.
+
+    Args:
+        model: See `cliffordstf.model.output.EnergyModel`.
+        elements: Atomic numbers the model knows, in the order of its species index.
+        cutoff: Å.
+        forces: `conservative` or `direct`.
+        reference: Free-atom energies and energy scale; zeros and 1 eV by default.
+    """
+
+    species_of_number: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        elements: tuple[int, ...],
+        cutoff: float,
+        forces: Literal["conservative", "direct"] = "conservative",
+        reference: AtomicReference | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.elements = elements
+        self.cutoff = cutoff
+        self.force_mode = forces
+        self.reference = reference or AtomicReference(elements)
+        lookup = torch.full((max(elements) + 1,), -1, dtype=torch.int64)
+        lookup[list(elements)] = torch.arange(len(elements))
+        self.register_buffer("species_of_number", lookup, persistent=False)
+
+    def batch(self, structures: "Sequence[Structure | Atoms] | Structure | Atoms") -> Batch:
+        """Make a batch with this potential's cutoff, on its device."""
+        return make_batch(structures, self.cutoff).to(self.species_of_number.device)
+
+    def predict(self, structures: "Sequence[Structure | Atoms] | Structure | Atoms", stress: bool = True) -> Prediction:
+        """Energy, forces and stress of one or several structures."""
+        batch = self.batch(structures)
+        prediction = self(batch, stress=stress and bool((batch.volumes() > 0).any()))
+        assert isinstance(prediction, Prediction)
+        return prediction
+
+    def forward(self, batch: Batch, forces: bool = True, stress: bool = False, train: bool = False) -> Prediction:
+        """Evaluate a batch.
+
+        Args:
+            batch: Structures with edges; its neighbour lists must reach at least this potential's cutoff.
+            forces, stress: What to compute beside the energy.
+            train: Keep the graph so that a loss on forces and stress can be differentiated.
+        """
+        self._check(batch)
+        species = self.species_of_number[batch.numbers]
+        by_gradient = forces and self.force_mode == "conservative"
+        with torch.set_grad_enabled(train or by_gradient or stress):
+            strained, leaves = self._with_leaves(batch, by_gradient, stress)
+            output = self.model(strained, species)
+            atom_energies = self.reference(output.atom_energies, species)
+            energy = atom_energies.new_zeros(batch.size).index_add(0, batch.structure_of_atom, atom_energies)
+            gradients = self._gradients(energy, leaves, train)
+        result_forces: Tensor | None = None
+        if by_gradient:
+            result_forces = -gradients["positions"]
+        elif forces:
+            if output.forces is None:
+                raise ConfigError("this model has no force head; build the potential with forces='conservative'.")
+            result_forces = output.forces.double() * self.reference.scale
+        result_stress = self._stress(gradients["strain"], batch) if stress else None
+        if not train:
+            energy, atom_energies = energy.detach(), atom_energies.detach()
+            result_forces = None if result_forces is None else result_forces.detach()
+        return Prediction(energy, atom_energies, result_forces, result_stress)
+
+    def _check(self, batch: Batch) -> None:
+        unknown = [number for number in batch.elements if number not in self.elements]
+        if unknown:
+            known = ", ".join(symbol(number) for number in self.elements[:20])
+            known += ", …" if len(self.elements) > 20 else ""
+            raise UnknownElementError(
+                f"{batch.names[0] if batch.size == 1 else 'the batch'} holds "
+                f"{', '.join(symbol(number) for number in unknown)}, which this potential was not built for (it knows "
+                f"{known}); use or train a potential with these elements."
+            )
+        if batch.cutoff < self.cutoff:
+            raise ConfigError(
+                f"the batch has neighbours up to {batch.cutoff} Å but the potential needs {self.cutoff} Å; make the "
+                "batch with potential.batch(...)."
+            )
+
+    @staticmethod
+    def _with_leaves(batch: Batch, positions: bool, strain: bool) -> tuple[Batch, dict[str, Tensor]]:
+        """The batch with positions, and a strain of each cell, as leaves of the graph."""
+        leaves: dict[str, Tensor] = {}
+        moved, cell = batch.positions, batch.cell
+        if positions:
+            moved = leaves["positions"] = moved.detach().requires_grad_(True)
+        if strain:
+            leaf = torch.zeros_like(cell).requires_grad_(True)
+            leaves["strain"] = leaf
+            deformation = torch.eye(3, dtype=cell.dtype, device=cell.device) + 0.5 * (leaf + leaf.mT)
+            moved = torch.einsum("ni,nij->nj", moved, deformation.index_select(0, batch.structure_of_atom))
+            cell = cell @ deformation
+        return batch.with_geometry(moved, cell), leaves
+
+    @staticmethod
+    def _gradients(energy: Tensor, leaves: dict[str, Tensor], train: bool) -> dict[str, Tensor]:
+        if not leaves:
+            return {}
+        # Without any edge the energy does not depend on the leaves at all: materialised zeros are then right.
+        values = torch.autograd.grad(
+            energy.sum(), list(leaves.values()), create_graph=train, allow_unused=True, materialize_grads=True
+        ) if energy.requires_grad else [torch.zeros_like(leaf) for leaf in leaves.values()]
+        return dict(zip(leaves, values, strict=True))
+
+    @staticmethod
+    def _stress(strain_gradient: Tensor, batch: Batch) -> Tensor:
+        volumes = batch.volumes()[:, None, None]
+        return torch.where(volumes > 0, strain_gradient / volumes, torch.nan)

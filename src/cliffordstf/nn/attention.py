@@ -1,0 +1,39 @@
+"""The paper's invariant attention over the neighbours of each atom."""
+
+import torch
+from torch import Tensor, nn
+
+from cliffordstf.nn.geometry import Geometry
+from cliffordstf.nn.linear import mlp
+
+
+def softmax_over_neighbours(logits: Tensor, geometry: Geometry) -> Tensor:
+    """Softmax of (edges, heads) over the incoming edges of each receiver."""
+    index = geometry.receivers[:, None].expand_as(logits)
+    largest = logits.detach().new_full((geometry.atoms, logits.shape[1]), -torch.inf)
+    largest = largest.scatter_reduce(0, index, logits.detach(), "amax")
+    exponentials = (logits - largest.index_select(0, geometry.receivers)).exp()
+    return exponentials / geometry.sum_over_edges(exponentials).index_select(0, geometry.receivers)
+
+
+class EdgeAttention(nn.Module):
+    """One weight per edge: multi-head dot products of scalars plus a radial bias, softmax, mean over heads.
+
+    Queries and keys are matrices over atoms; on edges only their products and the radial bias are left. No envelope is
+    applied: like the paper's, these weights jump when an atom crosses the cutoff.
+    """
+
+    def __init__(self, channels: int, heads: int, basis: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(channels, channels, bias=False)
+        self.key = nn.Linear(channels, channels, bias=False)
+        # A constant added to all logits drops out of the softmax, so the last layer has no bias.
+        self.bias = mlp(basis, channels, heads, final_bias=False)
+
+    def forward(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
+        """Scalars (atoms, channels) and radial basis (edges, size) -> weights (edges,)."""
+        queries = self.query(scalars).index_select(0, geometry.receivers).unflatten(1, (self.heads, -1))
+        keys = self.key(scalars).index_select(0, geometry.senders).unflatten(1, (self.heads, -1))
+        logits = (queries * keys).sum(dim=2) / queries.shape[2] ** 0.5 + self.bias(basis)
+        return softmax_over_neighbours(logits, geometry).mean(dim=1)

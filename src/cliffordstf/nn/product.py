@@ -1,0 +1,160 @@
+"""Many-body products: the coupling table applied to two node features."""
+
+import torch
+from torch import Tensor, nn
+
+from cliffordstf.algebra.couplings import (
+    TrackCoupling,
+    admissible_couplings,
+    geometric_product_couplings,
+    track_coupling,
+)
+from cliffordstf.algebra.tracks import SCALAR, STF2, TRACKS, VECTOR, Layout, Track, natural_track
+from cliffordstf.kernels import NodePath, NodePlan, node_bilinear
+from cliffordstf.nn.convolution import variance_scales
+from cliffordstf.nn.linear import TrackLinear, merge
+
+
+def augmented_couplings(carried: Layout) -> list[tuple[TrackCoupling, float]]:
+    """The paper's augmented product, between the tracks that a model carries, as couplings with their factors.
+
+    Its six bilinear terms: the geometric product; STF2(v, v'); S×v' and v×S', which break parity because v is polar;
+    <S, S'>; STF3(S, v'); T·v'. Degrees above 3 continue the last two.
+    """
+    terms = [(coupling, float(sign)) for coupling, sign in geometric_product_couplings()]
+    if STF2 in carried:
+        terms += [
+            (track_coupling(VECTOR, VECTOR, STF2), 1.0),
+            # The paper writes ε_ikl v_k S_lj, that is v×S, for either operand.
+            (track_coupling(STF2, VECTOR, STF2), -1.0),
+            (track_coupling(VECTOR, STF2, STF2), 1.0),
+            (track_coupling(STF2, STF2, SCALAR), 1.0),
+        ]
+    for track in (track for track in carried if track.degree >= 3):
+        lower = natural_track(track.degree - 1)
+        terms.append((track_coupling(lower, VECTOR, track), 1.0))
+        terms.append((track_coupling(track, VECTOR, lower), 1.0))
+    return [(c, factor) for c, factor in terms if {c.a, c.b, c.c} <= set(carried)]
+
+
+class AugmentedProduct(nn.Module):
+    """The paper's many-body stage: W2 A + W3 (A ⊛ A) + W4 ((A ⊛ A) ⊛ A), with ⊛ the augmented product.
+
+    Args:
+        source: Tracks of A.
+        carried: Tracks that the model carries anywhere.
+        wanted: Tracks that this layer may put out; `self.layout` says which of them come out.
+        channels: Width.
+        body_order: 2 (no product), 3 or 4.
+    """
+
+    def __init__(self, source: Layout, carried: Layout, wanted: Layout, channels: int, body_order: int) -> None:
+        super().__init__()
+        self.powers = [source]
+        self.plans: list[NodePlan] = []
+        for order in range(3, body_order + 1):
+            # The last power is only read through its linear map: tracks that are not wanted are not computed.
+            targets = wanted if order == body_order else carried
+            self._add_power(source, carried, targets)
+        kept = [Layout(tuple(track for track in power if track in wanted)) for power in self.powers]
+        self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
+        self.layout = Layout(tuple({track for layout in kept for track in layout}))
+
+    def _add_power(self, source: Layout, carried: Layout, targets: Layout) -> None:
+        left = self.powers[-1]
+        couplings = [
+            (c, factor)
+            for c, factor in augmented_couplings(carried)
+            if c.a in left and c.b in source and c.c in targets
+        ]
+        layout = Layout(tuple({c.c for c, _ in couplings}))
+        paths = tuple(
+            NodePath(c, left.slice(c.a).start, source.slice(c.b).start, layout.slice(c.c).start, scale=factor)
+            for c, factor in couplings
+        )
+        self.plans.append(NodePlan(paths, left.dims, source.dims, layout.dims))
+        self.powers.append(layout)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
+        powers = [features]
+        for plan in self.plans:
+            powers.append(node_bilinear(plan, powers[-1], features))
+        terms = [
+            linear.tracks(power, layout)
+            for linear, power, layout in zip(self.linears, powers, self.powers, strict=True)
+        ]
+        return merge(self.layout, *terms)
+
+
+class WeightedProduct(nn.Module):
+    """The default profile's many-body stage: iterated products with a learned weight per coupling and channel.
+
+    P_2 = A, P_(n+1) = Σ_paths w_path · coupling(A, P_n), out = Σ_n W_n P_n up to the body order. All couplings conserve
+    parity; those that vanish identically for A with itself are left out, and so is everything that cannot reach a wanted
+    track.
+
+    Args:
+        source: Tracks of A.
+        carried: Tracks that intermediate powers may hold.
+        wanted: Tracks that may come out; `self.layout` says which of them do.
+        channels: Width.
+        body_order: 2 (no product) or more.
+    """
+
+    def __init__(self, source: Layout, carried: Layout, wanted: Layout, channels: int, body_order: int) -> None:
+        super().__init__()
+        powers, couplings = _reachable_powers(source, carried, wanted, body_order)
+        self.powers = powers
+        self.plans = [
+            _weighted_plan(terms, source, right, target)
+            for terms, right, target in zip(couplings, powers[:-1], powers[1:], strict=True)
+        ]
+        self.weights = nn.ParameterList(torch.randn(plan.weight_rows, channels) for plan in self.plans)
+        kept = [Layout(tuple(track for track in power if track in wanted)) for power in powers]
+        self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
+        self.layout = Layout(tuple({track for layout in kept for track in layout}))
+
+    def forward(self, features: Tensor) -> list[dict[Track, Tensor]]:
+        """(atoms, source components, channels) -> the terms W_n P_n, track by track, for `merge`."""
+        powers = [features]
+        for plan, weights in zip(self.plans, self.weights, strict=True):
+            powers.append(node_bilinear(plan, features, powers[-1], weights))
+        return [
+            linear.tracks(power, layout)
+            for linear, power, layout in zip(self.linears, powers, self.powers, strict=True)
+        ]
+
+
+def _reachable_powers(
+    source: Layout, carried: Layout, wanted: Layout, body_order: int
+) -> tuple[list[Layout], list[list[TrackCoupling]]]:
+    """Tracks of each power and the couplings between them, without those that cannot reach a wanted track."""
+    powers, couplings = [source], []
+    for order in range(3, body_order + 1):
+        terms = admissible_couplings(source.tracks, powers[-1].tracks, carried.tracks)
+        if order == 3:
+            terms = [c for c in terms if _survives_squaring(c)]
+        couplings.append(terms)
+        powers.append(Layout(tuple({c.c for c in terms})))
+    needed = set(wanted)
+    for index in range(len(couplings) - 1, -1, -1):
+        couplings[index] = [c for c in couplings[index] if c.c in needed]
+        powers[index + 1] = Layout(tuple({c.c for c in couplings[index]}))
+        needed = set(wanted) | {c.b for c in couplings[index]}
+    return powers, couplings
+
+
+def _survives_squaring(coupling: TrackCoupling) -> bool:
+    """For A with itself, keep one of (a, b) and (b, a), and no antisymmetric coupling of a track with itself."""
+    order = TRACKS.index(coupling.a) - TRACKS.index(coupling.b)
+    antisymmetric = (coupling.a.degree + coupling.b.degree - coupling.c.degree) % 2 == 1
+    return order < 0 or (order == 0 and not antisymmetric)
+
+
+def _weighted_plan(couplings: list[TrackCoupling], left: Layout, right: Layout, target: Layout) -> NodePlan:
+    paths = tuple(
+        NodePath(c, left.slice(c.a).start, right.slice(c.b).start, target.slice(c.c).start, row, scale)
+        for row, (c, scale) in enumerate(zip(couplings, variance_scales(couplings), strict=True))
+    )
+    return NodePlan(paths, left.dims, right.dims, target.dims, len(paths))

@@ -142,10 +142,7 @@ def _gradient(polynomial: Polynomial, axis: int) -> Polynomial:
 
 def _contract_derivatives(a: Polynomial, b: Polynomial, order: int) -> Polynomial:
     return add(
-        *(
-            scale(multiply(differentiate(a, key), differentiate(b, key)), multinomial(key))
-            for key in monomials(order)
-        )
+        *(scale(multiply(differentiate(a, key), differentiate(b, key)), multinomial(key)) for key in monomials(order))
     )
 
 
@@ -160,7 +157,7 @@ def _name(l1: int, l2: int, l3: int, contractions: int, odd: bool) -> str:
         return f"{a}·{b}" if l1 == 1 else f"<{a},{b}>"
     operator = ("", "·", ":", "⋮", "⁞")[contractions] + ("×" if odd else "")
     symmetric_as_it_stands = l3 == 1 or (not odd and contractions == min(l1, l2))
-    if symmetric_as_it_stands or {l1, l2} == {1, 2} and l3 == 2:
+    if symmetric_as_it_stands or ({l1, l2} == {1, 2} and l3 == 2):
         return f"{a}{operator}{b}"
     return f"STF{l3}({a}{operator or ','}{b})"
 
@@ -238,7 +235,9 @@ def geometric_product_couplings() -> tuple[tuple[TrackCoupling, int], ...]:
 
 def _cayley_block(a: Track, b: Track, c: Track) -> dict[tuple[int, int, int], Fraction]:
     grade_a, grade_b, grade_c = (track.grade for track in (a, b, c))
-    assert grade_a is not None and grade_b is not None and grade_c is not None
+    assert grade_a is not None
+    assert grade_b is not None
+    assert grade_c is not None
     start_a, start_b, start_c = (clifford.GRADE_SLICES[g].start for g in (grade_a, grade_b, grade_c))
     block = {}
     for i in range(a.dims):

@@ -19,9 +19,7 @@ Polynomial: TypeAlias = dict[Exponents, Fraction]
 
 def monomials(degree: int) -> list[Exponents]:
     """All monomials of one degree, in the order of their sorted index strings (xx, xy, xz, yy, yz, zz)."""
-    return [
-        (a, b, degree - a - b) for a in range(degree, -1, -1) for b in range(degree - a, -1, -1)
-    ]
+    return [(a, b, degree - a - b) for a in range(degree, -1, -1) for b in range(degree - a, -1, -1)]
 
 
 def multinomial(exponents: Exponents) -> int:

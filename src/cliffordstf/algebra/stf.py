@@ -34,9 +34,7 @@ def component_names(degree: int) -> tuple[str, ...]:
 def expansion(degree: int) -> dict[Exponents, tuple[Fraction, ...]]:
     """Every Cartesian component as a combination of the 2l+1 stored ones."""
     stored = stored_exponents(degree)
-    rows = {
-        exponents: tuple(Fraction(int(other == exponents)) for other in stored) for exponents in stored
-    }
+    rows = {exponents: tuple(Fraction(int(other == exponents)) for other in stored) for exponents in stored}
     # monomials() lists growing powers of z last within each power of x, so sort by them: each step needs lower ones.
     for a, b, c in sorted(monomials(degree), key=lambda exponents: exponents[2]):
         if c >= 2:
@@ -57,8 +55,7 @@ def basis_polynomial(degree: int, component: int) -> Polynomial:
 def stored_components(polynomial: Polynomial, degree: int) -> tuple[Fraction, ...]:
     """Stored components of the tensor that belongs to a harmonic polynomial."""
     return tuple(
-        polynomial.get(exponents, Fraction(0)) / multinomial(exponents)
-        for exponents in stored_exponents(degree)
+        polynomial.get(exponents, Fraction(0)) / multinomial(exponents) for exponents in stored_exponents(degree)
     )
 
 
@@ -68,9 +65,7 @@ def gram_matrix(degree: int) -> tuple[tuple[Fraction, ...], ...]:
     dims = range(2 * degree + 1)
     rows = expansion(degree)
     return tuple(
-        tuple(
-            sum((multinomial(key) * row[i] * row[j] for key, row in rows.items()), Fraction(0)) for j in dims
-        )
+        tuple(sum((multinomial(key) * row[i] * row[j] for key, row in rows.items()), Fraction(0)) for j in dims)
         for i in dims
     )
 
@@ -100,9 +95,9 @@ def to_cartesian(components: Tensor, degree: int) -> Tensor:
 
 
 def from_cartesian(tensor: Tensor, degree: int) -> Tensor:
-    """Stored components (..., 2l+1, channels) of the symmetric-traceless part of a full tensor (..., 3, …, 3, channels).
+    """Stored components (..., 2l+1, channels) of the STF part of a full tensor (..., 3, …, 3, channels).
 
-    The tensor need not be symmetric or traceless: this is the orthogonal projection onto the STF tensors.
+    The tensor need not be symmetric or traceless: this is the orthogonal projection onto those that are.
     """
     flat = tensor.reshape(*tensor.shape[: tensor.ndim - 1 - degree], 3**degree, tensor.shape[-1])
     return tensor.new_tensor(_projection_rows(degree)) @ flat
@@ -132,10 +127,7 @@ def _power_terms(degree: int) -> tuple[tuple[tuple[Exponents, float], ...], ...]
     Polarisation: the component T_abc of v⊗…⊗v minus traces is the harmonic projection of x^a y^b z^c, read at v.
     """
     return tuple(
-        tuple(
-            (key, float(value))
-            for key, value in harmonic_projection({exponents: Fraction(1)}, degree).items()
-        )
+        tuple((key, float(value)) for key, value in harmonic_projection({exponents: Fraction(1)}, degree).items())
         for exponents in stored_exponents(degree)
     )
 

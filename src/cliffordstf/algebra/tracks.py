@@ -66,7 +66,7 @@ BY_NAME: dict[str, Track] = {track.name: track for track in TRACKS}
 
 
 def natural_track(degree: int) -> Track:
-    """The track of an edge direction's degree-l tensor: scalar, vector, stf2, …"""
+    """The track of an edge direction's degree-l tensor: scalar, vector, stf2 and so on."""
     return (SCALAR, VECTOR)[degree] if degree < 2 else stf(degree)
 
 

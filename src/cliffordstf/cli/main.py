@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 
 from cliffordstf import __version__
+from cliffordstf.cli.presets import presets
 from cliffordstf.cli.verify import verify
 from cliffordstf.errors import CliffordSTFError
 
@@ -25,6 +26,7 @@ def root(
     """Interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks."""
 
 
+app.command()(presets)
 app.command()(verify)
 
 

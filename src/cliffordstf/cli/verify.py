@@ -54,7 +54,7 @@ def verify(
 
 
 def _mark(passed: bool) -> str:
-    return "[green]pass[/]" if passed else "[bold red]FAIL[/]"
+    return "[green]ok[/]" if passed else "[bold red]FAIL[/]"
 
 
 def _coupling_table(checks: list[CouplingCheck], samples: int) -> Table:
@@ -86,16 +86,14 @@ def _preset_table(presets: dict[str, dict[torch.dtype, SymmetryCheck]]) -> Table
         caption="A dash: the paper's models claim SO(3) only. Forces are each preset's own, direct or conservative.",
     )
     table.add_column("preset", no_wrap=True)
-    for name in ("", "rotate", "invert", "translate", "permute", ""):
+    for name in ("bits", "rotate", "invert", "shift", "permute", ""):
         table.add_column(name, justify="right", no_wrap=True)
     for label, checks in presets.items():
         for dtype, check in checks.items():
             errors = check.errors()
             names = ("rotation", "inversion", "translation", "permutation")
             cells = [f"{errors[name]:.1e}" if name in errors else "-" for name in names]
-            table.add_row(
-                label, str(dtype).removeprefix("torch."), *cells, _mark(check.passed(TOLERANCES[dtype]))
-            )
+            table.add_row(label, str(dtype).removeprefix("torch.float"), *cells, _mark(check.passed(TOLERANCES[dtype])))
     return table
 
 

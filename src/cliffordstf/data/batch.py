@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
 from cliffordstf.data.structure import Structure, as_structure
+from cliffordstf.errors import StructureError
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -70,7 +71,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """Move every tensor to a device."""
-        moved = {
+        moved: dict[str, Any] = {
             item.name: value.to(device)
             for item in fields(self)
             if isinstance(value := getattr(self, item.name), Tensor)
@@ -91,8 +92,11 @@ def make_batch(
         neighbour_lists: One per structure, for example from a cache.
     """
     if isinstance(structures, Structure) or hasattr(structures, "get_positions"):
-        structures = [structures]  # type: ignore[list-item]
-    checked = [as_structure(value, f"structure {index}") for index, value in enumerate(structures)]  # type: ignore[arg-type]
+        checked = [as_structure(structures)]  # type: ignore[arg-type]
+    else:
+        checked = [as_structure(value, f"structure {index}") for index, value in enumerate(structures)]
+    if not checked:
+        raise StructureError("no structures were given; a batch needs at least one.")
     lists = neighbour_lists or [neighbour_list(structure, cutoff) for structure in checked]
     counts = np.array([len(structure) for structure in checked])
     starts = np.concatenate([[0], np.cumsum(counts)])

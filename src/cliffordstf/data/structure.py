@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from ase.data import chemical_symbols
+from ase.data import atomic_numbers, chemical_symbols
 from ase.geometry import complete_cell
 from numpy.typing import ArrayLike, NDArray
 
-from cliffordstf.errors import StructureError
+from cliffordstf.errors import ConfigError, StructureError
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -89,7 +89,7 @@ class Structure:
             positions=atoms.get_positions(),
             cell=atoms.get_cell().array,
             pbc=atoms.get_pbc(),
-            name=name or atoms.get_chemical_formula(),
+            name=f"{name} ({atoms.get_chemical_formula()})" if name else atoms.get_chemical_formula(),
         )
 
 
@@ -117,10 +117,6 @@ def element_numbers(elements: "ArrayLike | None") -> tuple[int, ...]:
     """
     if elements is None:
         return tuple(range(1, 101))
-    from ase.data import atomic_numbers
-
-    from cliffordstf.errors import ConfigError
-
     numbers = set()
     for element in elements:  # type: ignore[union-attr]
         if isinstance(element, str):

@@ -1,5 +1,8 @@
 """The default model. Wiring only: the layers are in `cliffordstf.nn`."""
 
+from collections.abc import Iterable
+from typing import cast
+
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
@@ -63,7 +66,8 @@ class DefaultModel(nn.Module):
         )
         features = self.embedding(species)[:, None]
         energies = features.new_zeros(len(species))
-        for layer, readout in zip(self.layers, self.layer_readouts, strict=True):
+        layers = cast("Iterable[DefaultInteraction]", self.layers)
+        for layer, readout in zip(layers, self.layer_readouts, strict=True):
             features = layer(features, edges)
             energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0])[:, 0]
         return ModelOutput(energies)

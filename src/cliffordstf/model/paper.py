@@ -1,5 +1,8 @@
 """CliffordSTF as the paper describes it. Wiring only: the layers are in `cliffordstf.nn`."""
 
+from collections.abc import Sequence
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -35,8 +38,9 @@ class PaperModel(nn.Module):
         self.embedding = nn.Embedding(len(config.elements), config.channels)
         self.radial_basis = GaussianBasis(config.basis, config.cutoff)
         self.edge_embedding = EdgeEmbedding(config.basis, config.channels, config.edge_stf2)
-        self.layers = self._make_layers(config, Layout((*grades, *in_messages)), in_messages)
-        layout = self.layers[-1].layout
+        layers = self._make_layers(config, Layout((*grades, *in_messages)), in_messages)
+        self.layers = nn.ModuleList(layers)
+        layout = layers[-1].layout
         if self.stf_at_output:
             self.output_message: DualTrackMessage | None = self._message(config, layout, Layout((STF2,)))
             layout = Layout((*layout, STF2))
@@ -44,9 +48,7 @@ class PaperModel(nn.Module):
             self.output_message = None
         between = Layout(in_messages)
         routed = config.routing != "none" and bool(in_messages) and config.layers > 1
-        self.router = (
-            TrackRouter(between, config.channels, len(config.elements), config.routing) if routed else None
-        )
+        self.router = TrackRouter(between, config.channels, len(config.elements), config.routing) if routed else None
         self.layer_readouts = nn.ModuleList(mlp(config.channels, config.hidden, 1) for _ in range(config.layers))
         self.readout = InvariantReadout(layout, config.channels, config.hidden, config.gp_readout)
         self.force_head = (
@@ -55,7 +57,7 @@ class PaperModel(nn.Module):
             else None
         )
 
-    def _make_layers(self, config: PaperConfig, carried: Layout, tensors: tuple[Track, ...]) -> nn.ModuleList:
+    def _make_layers(self, config: PaperConfig, carried: Layout, tensors: tuple[Track, ...]) -> list[PaperInteraction]:
         layers: list[PaperInteraction] = []
         source = Layout((SCALAR,))
         for index in range(config.layers):
@@ -78,7 +80,7 @@ class PaperModel(nn.Module):
                 )
             )
             source = layers[-1].layout
-        return nn.ModuleList(layers)
+        return layers
 
     def _read(self, config: PaperConfig, tensors: tuple[Track, ...]) -> set[Track]:
         """Tracks of the last layer that a readout looks at."""
@@ -126,7 +128,8 @@ class PaperModel(nn.Module):
         features = self.embedding(species)[:, None]
         energies = features.new_zeros(len(species))
         invariants = environment_invariants(edges.geometry) if self.router is not None else None
-        for index, (layer, readout) in enumerate(zip(self.layers, self.layer_readouts, strict=True)):
+        layers = cast("Sequence[PaperInteraction]", self.layers)
+        for index, (layer, readout) in enumerate(zip(layers, self.layer_readouts, strict=True)):
             features = layer(features, edges)
             if self.router is not None and invariants is not None and index < len(self.layers) - 1:
                 features = self.router(features, layer.layout, species, invariants)

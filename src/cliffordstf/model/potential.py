@@ -37,7 +37,8 @@ class Prediction:
 class Potential(nn.Module):
     """Wraps an energy model: reference energies, scale, forces and stress.
 
-    Forces are -dE/dr by automatic differentiation, or those of the model's force head. Stress is always the derivative of
+    Forces are -dE/dr by automatic differentiation, or those of the model's force head. Stress is always the
+    derivative of
     the energy with respect to a symmetric strain, per volume. Positions go in and results come out in float64; the
     model computes in the precision of its weights.
 
@@ -146,9 +147,13 @@ class Potential(nn.Module):
         if not leaves:
             return {}
         # Without any edge the energy does not depend on the leaves at all: materialised zeros are then right.
-        values = torch.autograd.grad(
-            energy.sum(), list(leaves.values()), create_graph=train, allow_unused=True, materialize_grads=True
-        ) if energy.requires_grad else [torch.zeros_like(leaf) for leaf in leaves.values()]
+        values = (
+            torch.autograd.grad(
+                energy.sum(), list(leaves.values()), create_graph=train, allow_unused=True, materialize_grads=True
+            )
+            if energy.requires_grad
+            else [torch.zeros_like(leaf) for leaf in leaves.values()]
+        )
         return dict(zip(leaves, values, strict=True))
 
     @staticmethod

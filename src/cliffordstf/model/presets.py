@@ -36,8 +36,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper/full-10m": {"profile": "paper", "channels": 188, "hidden": 256},
     "paper/clifford-10m": {**_OFF, "channels": 200, "hidden": 256, "layers": 6},
 }
-"""Name -> the fields that differ from the profile's defaults. The paper's ablation has twelve rows, from `paper/full` to
-`paper/clifford`; where its text and its settings table disagree (routing of `full-no-cross`) the ablation table rules."""
+"""Name -> the fields that differ from the profile's defaults. The paper's ablation has twelve rows, from
+`paper/full` to
+`paper/clifford`; where its text and its settings table disagree (routing of `full-no-cross`) the ablation table
+rules."""
 
 ABLATION: tuple[str, ...] = (
     "paper/full",

@@ -20,7 +20,9 @@ class AtomicReference(nn.Module):
     energies: Tensor
     scale: Tensor
 
-    def __init__(self, elements: tuple[int, ...], energies: Mapping[int, float] | None = None, scale: float = 1.0) -> None:
+    def __init__(
+        self, elements: tuple[int, ...], energies: Mapping[int, float] | None = None, scale: float = 1.0
+    ) -> None:
         super().__init__()
         values = [float((energies or {}).get(number, 0.0)) for number in elements]
         self.register_buffer("energies", torch.tensor(values, dtype=torch.float64))
@@ -28,7 +30,7 @@ class AtomicReference(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "AtomicReference":
         exact = {name: buffer for name, buffer in self._buffers.items() if buffer is not None}
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, buffer in exact.items():
             moved = self._buffers[name]
             if moved is not None:

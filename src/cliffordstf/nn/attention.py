@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import mlp
+from cliffordstf.nn.linear import dense, mlp
 
 
 def softmax_over_neighbours(logits: Tensor, geometry: Geometry) -> Tensor:
@@ -26,8 +26,8 @@ class EdgeAttention(nn.Module):
     def __init__(self, channels: int, heads: int, basis: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(channels, channels, bias=False)
-        self.key = nn.Linear(channels, channels, bias=False)
+        self.query = dense(channels, channels, bias=False)
+        self.key = dense(channels, channels, bias=False)
         # A constant added to all logits drops out of the softmax, so the last layer has no bias.
         self.bias = mlp(basis, channels, heads, final_bias=False)
 

@@ -1,4 +1,4 @@
-"""The default profile's message: every parity-conserving coupling of sender and direction, with its own radial weight."""
+"""The default profile's message: every parity-conserving coupling of sender and direction, with radial weights."""
 
 from torch import Tensor, nn
 

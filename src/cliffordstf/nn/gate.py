@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
-from cliffordstf.nn.linear import mlp
+from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, dense, mlp
 from cliffordstf.nn.norm import norm
 
 
@@ -39,14 +39,14 @@ class ScalarGate(nn.Module):
         super().__init__()
         self.layout = layout
         self.gated = tuple(track for track in layout if track != SCALAR)
-        self.gate = nn.Linear(channels, channels * len(self.gated)) if self.gated else None
+        self.gate = dense(channels, channels * len(self.gated)) if self.gated else None
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out; unit variance in gives about unit variance out."""
         scalars = self.layout.take(features, SCALAR)
-        parts = [nn.functional.silu(scalars) * 1.68]
+        parts = [nn.functional.silu(scalars) * SILU_GAIN]
         if self.gate is not None:
             gates = torch.sigmoid(self.gate(scalars[:, 0])).unflatten(1, (len(self.gated), -1))
             for index, track in enumerate(self.gated):
-                parts.append(self.layout.take(features, track) * (1.85 * gates[:, index, None]))
+                parts.append(self.layout.take(features, track) * (SIGMOID_GAIN * gates[:, index, None]))
         return torch.cat(parts, dim=1)

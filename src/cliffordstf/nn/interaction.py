@@ -75,9 +75,7 @@ class PaperInteraction(nn.Module):
     def forward(self, features: Tensor, edges: EdgeInputs) -> Tensor:
         """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
         assert edges.hidden is not None
-        aggregate = self.message(
-            features, edges.directions, edges.basis, edges.hidden, edges.envelope, edges.geometry
-        )
+        aggregate = self.message(features, edges.directions, edges.basis, edges.hidden, edges.envelope, edges.geometry)
         many_body = self.product(aggregate)
         update = merge(
             self.layout,

@@ -1,5 +1,7 @@
 """Linear maps over channels, one matrix per track: the only linear maps that commute with O(3)."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -54,11 +56,28 @@ def restrict(features: Tensor, layout: Layout, wanted: Layout) -> Tensor:
     )
 
 
+SILU_GAIN = 1.6768
+"""1 / sqrt(E[silu(x)²]) for standard normal x: what restores unit variance after SiLU."""
+
+SIGMOID_GAIN = 1.8462
+"""1 / sqrt(E[sigmoid(x)²]) for standard normal x."""
+
+
+def dense(inputs: int, outputs: int, bias: bool = True, gain: float = 1.0) -> nn.Linear:
+    """Linear layer whose weights start as N(0, gain²/inputs) and whose bias starts at zero: unit variance stays."""
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.normal_(layer.weight, std=gain / inputs**0.5)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
 def mlp(*widths: int, final_bias: bool = True) -> nn.Sequential:
-    """Fully connected layers with SiLU between them, none after the last."""
+    """Fully connected layers with SiLU between them, none after the last; unit variance in, unit variance out."""
     layers: list[nn.Module] = []
-    for index, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+    for index, (inputs, outputs) in enumerate(pairwise(widths)):
         if index:
             layers.append(nn.SiLU())
-        layers.append(nn.Linear(inputs, outputs, bias=final_bias or index < len(widths) - 2))
+        last = index == len(widths) - 2
+        layers.append(dense(inputs, outputs, bias=final_bias or not last, gain=SILU_GAIN if index else 1.0))
     return nn.Sequential(*layers)

@@ -3,13 +3,17 @@
 The paper's message from j to i is, with α the attention weight, e the edge multivector and ρ a radial function,
 
   Clifford:  α [W1 GP(h_j, e) + W2 GP(e, h_j) + W_skip h_j⁽⁰⁾ + W_cross S_j·v_j]
-  STF2:      ρ (W_gen STF2(v_j, r̂) + W_send S_j) + W_edge s_j e⁽²⁾
-  STF3:      ρ (W_gen STF3(S_j, r̂) + W_send T_j)
+  STF2:      ρ [W_gen STF2(v_j, r̂) + W_send S_j] + e⁽²⁾ W_edge s_j
+  STF3:      ρ [W_gen STF3(S_j, r̂) + W_send T_j]
 
-Every W commutes with the sum over j, so one edge operator sums the couplings and each W acts once per atom. The two
-orders of the geometric product differ by the sign of its antisymmetric couplings: with U⁺ the sum of the symmetric and
-U⁻ that of the antisymmetric ones, the first two terms are (W1 + W2) U⁺ + (W1 - W2) U⁻.
+A matrix over channels commutes with every coupling. W_skip, W_cross and those of the STF messages act once per atom on
+what the sender sends; W1 and W2, which stand behind the channel-wise product with e, act once per atom on the sum
+that the
+receiver gets. The two orders of the geometric product differ by the sign of its antisymmetric couplings: with U⁺ the
+sum of the symmetric and U⁻ that of the antisymmetric ones, their terms are (W1 + W2) U⁺ + (W1 - W2) U⁻.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +23,7 @@ from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, VECTOR, Layout, Tra
 from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, edge_trilinear, node_bilinear
 from cliffordstf.nn.attention import EdgeAttention
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import merge, mlp
+from cliffordstf.nn.linear import SILU_GAIN, dense, merge, mlp
 
 
 class EdgeEmbedding(nn.Module):
@@ -32,36 +36,60 @@ class EdgeEmbedding(nn.Module):
     def __init__(self, basis: int, channels: int, stf2: bool) -> None:
         super().__init__()
         self.count = 3 if stf2 else 2
-        self.hidden = nn.Linear(basis, self.count * channels)
+        self.hidden = dense(basis, self.count * channels)
 
     def forward(self, basis: Tensor) -> Tensor:
         """(edges, basis) -> hidden features (edges, features, channels)."""
         return nn.functional.silu(self.hidden(basis)).unflatten(1, (self.count, -1))
 
 
-class _Slots:
-    """Collects the paths of an edge plan: where each one reads, which weight row it uses and where it writes."""
+@dataclass(frozen=True)
+class _Sent:
+    """A track that the sender multiplies by a matrix before it is sent.
 
-    def __init__(self, source: Layout, extra: Track | None) -> None:
-        self.source, self.extra = source, extra
+    Attributes:
+        name: Name of the matrix.
+        track: Track of the sender, or None for the contraction S·v.
+    """
+
+    name: str
+    track: Track | None
+
+
+class _PlanBuilder:
+    """Collects the paths of the edge plan: where each one reads, which weight row it uses and where it writes."""
+
+    def __init__(self, grades: Layout) -> None:
+        self.grades = grades
+        self.source_dims = grades.dims
+        self.sent: list[_Sent] = []
         self.rows: dict[str, int] = {}
         self.targets: dict[tuple[str, Track], int] = {}
+        self.target_dims = 0
         self.paths: list[EdgePath] = []
-        self.size = 0
 
-    def add(self, slot: str, row: str, a: Track, b: Track, c: Track, scale: float = 1.0, extra: bool = False) -> None:
+    def product(self, slot: str, row: str, a: Track, b: Track, c: Track, sign: int) -> None:
+        """A grade of the geometric product, read from the sender's features as they are."""
+        self._path(slot, row, self.grades.slice(a).start, a, b, c, sign)
+
+    def send(self, name: str, row: str, a: Track, b: Track, c: Track, contracted: bool = False) -> None:
+        """A term whose matrix acts on the sender."""
+        start = self.source_dims
+        self.source_dims += a.dims
+        self.sent.append(_Sent(f"{name}_{c.name}", None if contracted else a))
+        self._path("direct", row, start, a, b, c, 1)
+
+    def _path(self, slot: str, row: str, source: int, a: Track, b: Track, c: Track, sign: int) -> None:
         if (slot, c) not in self.targets:
-            self.targets[slot, c] = self.size
-            self.size += c.dims
-        source = self.source.dims if extra else self.source.slice(a).start
+            self.targets[slot, c] = self.target_dims
+            self.target_dims += c.dims
         weight = self.rows.setdefault(row, len(self.rows))
-        edge = b.degree**2
-        self.paths.append(EdgePath(track_coupling(a, b, c), source, edge, self.targets[slot, c], weight, scale))
+        target = self.targets[slot, c]
+        self.paths.append(EdgePath(track_coupling(a, b, c), source, b.degree**2, target, weight, float(sign)))
 
     def plan(self) -> EdgePlan:
         edge_dims = max(path.edge + path.coupling.b.dims for path in self.paths)
-        source_dims = self.source.dims + (self.extra.dims if self.extra else 0)
-        return EdgePlan(tuple(self.paths), source_dims, edge_dims, self.size, len(self.rows))
+        return EdgePlan(tuple(self.paths), self.source_dims, edge_dims, self.target_dims, len(self.rows))
 
 
 class DualTrackMessage(nn.Module):
@@ -86,79 +114,62 @@ class DualTrackMessage(nn.Module):
         cross: bool,
     ) -> None:
         super().__init__()
-        self.cross = cross and {VECTOR, STF2} <= set(source) and VECTOR in target
-        slots = _Slots(source, VECTOR if self.cross else None)
-        self._add_clifford(slots, source, target)
-        self._add_tensors(slots, source, target, edge_stf2)
-        self.plan = slots.plan()
-        self.rows, self.targets = tuple(slots.rows), tuple(slots.targets.items())
-        self.layout = Layout(tuple({track for _, track in slots.targets}))
-        self._make_weights(channels, basis, heads)
-        if self.cross:
-            contraction = track_coupling(STF2, VECTOR, VECTOR)
-            path = NodePath(contraction, source.slice(STF2).start, source.slice(VECTOR).start, 0)
-            self.contraction = NodePlan((path,), source.dims, source.dims, VECTOR.dims)
         self.source = source
+        # The product with the edge multivector reads the sender's grades as they are, if any grade is wanted at all.
+        wants_grades = any(track.grade is not None for track in target)
+        self.grades = Layout(tuple(track for track in source if track.grade is not None and wants_grades))
+        builder = _PlanBuilder(self.grades)
+        self._add_clifford(builder, target, cross)
+        self._add_tensors(builder, target, edge_stf2)
+        self.plan = builder.plan()
+        self.sent, self.rows = tuple(builder.sent), tuple(builder.rows)
+        self.targets = tuple(builder.targets.items())
+        self.layout = Layout(tuple({track for _, track in builder.targets}))
+        self._make_weights(channels, basis, heads)
+        if any(sent.track is None for sent in self.sent):
+            path = NodePath(
+                track_coupling(STF2, VECTOR, VECTOR), source.slice(STF2).start, source.slice(VECTOR).start, 0
+            )
+            self.contraction = NodePlan((path,), source.dims, source.dims, VECTOR.dims)
 
-    def _add_clifford(self, slots: _Slots, source: Layout, target: Layout) -> None:
-        signs = {(c.a, c.b, c.c): (c, sign) for c, sign in geometric_product_couplings()}
-        for (a, b, c), (coupling, sign) in signs.items():
-            if a not in source or c not in target or b not in (SCALAR, VECTOR):
-                continue
-            antisymmetric = (a.degree + b.degree - c.degree) % 2 == 1
-            swapped = signs[b, a, c][1] * (-1 if antisymmetric else 1)
-            slot = "plus" if swapped == sign else "minus"
-            slots.add(slot, "alpha*edge0" if b == SCALAR else "alpha*edge1", a, b, coupling.c, sign)
+    def _add_clifford(self, builder: _PlanBuilder, target: Layout, cross: bool) -> None:
+        signs = {(c.a, c.b, c.c): sign for c, sign in geometric_product_couplings()}
+        for (a, b, c), sign in signs.items():
+            if a in self.grades and b in (SCALAR, VECTOR) and c in target:
+                antisymmetric = (a.degree + b.degree - c.degree) % 2 == 1
+                swapped = signs[b, a, c] * (-1 if antisymmetric else 1)
+                row = "alpha*edge0" if b == SCALAR else "alpha*edge1"
+                builder.product("plus" if swapped == sign else "minus", row, a, b, c, sign)
         if SCALAR in target:
-            slots.add("skip", "alpha", SCALAR, SCALAR, SCALAR)
-        if self.cross:
-            slots.add("cross", "alpha", VECTOR, SCALAR, VECTOR, extra=True)
+            builder.send("skip", "alpha", SCALAR, SCALAR, SCALAR)
+        if cross and {VECTOR, STF2} <= set(self.source) and VECTOR in target:
+            builder.send("cross", "alpha", VECTOR, SCALAR, VECTOR, contracted=True)
 
-    @staticmethod
-    def _add_tensors(slots: _Slots, source: Layout, target: Layout, edge_stf2: bool) -> None:
+    def _add_tensors(self, builder: _PlanBuilder, target: Layout, edge_stf2: bool) -> None:
         for track in (track for track in target if track.degree >= 2):
             lower = natural_track(track.degree - 1)
-            if lower in source:
-                slots.add("generate", "radial", lower, VECTOR, track)
-            if track in source:
-                slots.add("send", "radial", track, SCALAR, track)
+            if lower in self.source:
+                builder.send("generate", "radial", lower, VECTOR, track)
+            if track in self.source:
+                builder.send("send", "radial", track, SCALAR, track)
         if edge_stf2 and STF2 in target:
-            slots.add("edge", "edge2", SCALAR, STF2, STF2)
-        elif edge_stf2 and VECTOR in source and VECTOR in target:
+            builder.send("edge", "edge2", SCALAR, STF2, STF2)
+        elif edge_stf2 and VECTOR in self.source and VECTOR in target:
             # Without an stf2 track the edge's STF2 feature still reaches grade 1, by its contraction with the vector.
-            slots.add("edge", "alpha*edge2", VECTOR, STF2, VECTOR)
+            builder.send("edge", "alpha*edge2", VECTOR, STF2, VECTOR)
 
     def _make_weights(self, channels: int, basis: int, heads: int) -> None:
-        scale = channels**-0.5
-        self.weights = nn.ParameterDict()
-        for (slot, track), _ in self.targets:
-            for name in ("left", "right") if slot in ("plus", "minus") else (slot,):
-                key = f"{name}_{track.name}"
-                if key not in self.weights:
-                    self.weights[key] = nn.Parameter(torch.randn(channels, channels) * scale)
+        products = {track.name for (slot, track), _ in self.targets if slot != "direct"}
+        names = [f"{side}_{name}" for name in sorted(products) for side in ("left", "right")]
+        names += [sent.name for sent in self.sent]
+        self.weights = nn.ParameterDict(
+            {name: nn.Parameter(torch.randn(channels, channels) / channels**0.5) for name in names}
+        )
         features = sorted({row[-1] for row in self.rows if "edge" in row})
-        self.edge_heads = nn.ModuleDict({feature: nn.Linear(channels, channels) for feature in features})
-        self.attention = EdgeAttention(channels, heads, basis) if "alpha" in self.rows else None
+        self.edge_heads = nn.ModuleDict({f: dense(channels, channels, gain=SILU_GAIN) for f in features})
+        attends = any(row.startswith("alpha") for row in self.rows)
+        self.attention = EdgeAttention(channels, heads, basis) if attends else None
         self.radial = mlp(basis, channels, channels) if "radial" in self.rows else None
-
-    def edge_weights(
-        self, scalars: Tensor, basis: Tensor, hidden: Tensor, envelope: Tensor, geometry: Geometry
-    ) -> Tensor:
-        """Weights of the plan's rows, (edges, rows, channels)."""
-        alpha = self.attention(scalars, basis, geometry)[:, None] if self.attention is not None else None
-        heads = {f: head(hidden[:, int(f)]) * envelope[:, None] for f, head in self.edge_heads.items()}
-        columns = []
-        for row in self.rows:
-            if row == "alpha":
-                assert alpha is not None
-                columns.append(alpha.expand(-1, hidden.shape[2]))
-            elif row == "radial":
-                assert self.radial is not None
-                columns.append(self.radial(basis) * envelope[:, None])
-            else:
-                head = heads[row[-1]]
-                columns.append(head * alpha if row.startswith("alpha") and alpha is not None else head)
-        return torch.stack(columns, dim=1)
 
     def forward(
         self,
@@ -183,22 +194,50 @@ class DualTrackMessage(nn.Module):
             (atoms, components of `self.layout`, channels).
         """
         scalars = self.source.take(features, SCALAR)[:, 0]
-        weights = self.edge_weights(scalars, basis, hidden, envelope, geometry)
-        if self.cross:
-            features = torch.cat([features, node_bilinear(self.contraction, features, features)], dim=1)
-        edge_tensors = directions[:, : self.plan.edge_dims]
-        sums = edge_trilinear(self.plan, features, weights, edge_tensors, geometry.senders, geometry.receivers)
-        terms = [
-            {track: sums.narrow(1, start, track.dims) @ self._matrix(slot, track)}
-            for (slot, track), start in self.targets
-        ]
+        weights = self._edge_weights(scalars, basis, hidden, envelope, geometry)
+        sums = edge_trilinear(
+            self.plan,
+            self._sent_features(features),
+            weights,
+            directions[:, : self.plan.edge_dims],
+            geometry.senders,
+            geometry.receivers,
+        )
+        terms = []
+        for (slot, track), start in self.targets:
+            part = sums.narrow(1, start, track.dims)
+            terms.append({track: part if slot == "direct" else part @ self._product_matrix(slot, track)})
         return merge(self.layout, *terms)
 
-    def _matrix(self, slot: str, track: Track) -> Tensor:
-        if slot in ("plus", "minus"):
-            left, right = self.weights[f"left_{track.name}"], self.weights[f"right_{track.name}"]
-            return left + right if slot == "plus" else left - right
-        return self.weights[f"{slot}_{track.name}"]
+    def _sent_features(self, features: Tensor) -> Tensor:
+        """What every atom sends: its grades, then the tracks that have been multiplied by a matrix."""
+        parts = [self.source.take(features, track) for track in self.grades]
+        for sent in self.sent:
+            if sent.track is None:
+                part = node_bilinear(self.contraction, features, features)
+            else:
+                part = self.source.take(features, sent.track)
+            parts.append(part @ self.weights[sent.name])
+        return torch.cat(parts, dim=1)
+
+    def _edge_weights(
+        self, scalars: Tensor, basis: Tensor, hidden: Tensor, envelope: Tensor, geometry: Geometry
+    ) -> Tensor:
+        """Weights of the plan's rows, (edges, rows, channels)."""
+        columns = {f"edge{f}": head(hidden[:, int(f)]) * envelope[:, None] for f, head in self.edge_heads.items()}
+        if self.radial is not None:
+            columns["radial"] = self.radial(basis) * envelope[:, None]
+        if self.attention is not None:
+            alpha = self.attention(scalars, basis, geometry)[:, None]
+            for row in self.rows:
+                if row.startswith("alpha*"):
+                    columns[row] = alpha * columns[row.removeprefix("alpha*")]
+            columns["alpha"] = alpha.expand(-1, hidden.shape[2])
+        return torch.stack([columns[row] for row in self.rows], dim=1)
+
+    def _product_matrix(self, slot: str, track: Track) -> Tensor:
+        left, right = self.weights[f"left_{track.name}"], self.weights[f"right_{track.name}"]
+        return left + right if slot == "plus" else left - right
 
 
 def message_grades(source: Layout, max_grade: int) -> tuple[Track, ...]:

@@ -1,5 +1,9 @@
 """Many-body products: the coupling table applied to two node features."""
 
+from collections.abc import Iterable
+from functools import cache
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -57,7 +61,7 @@ class AugmentedProduct(nn.Module):
             targets = wanted if order == body_order else carried
             self._add_power(source, carried, targets)
         kept = [Layout(tuple(track for track in power if track in wanted)) for power in self.powers]
-        self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
+        self.linears = _linears(kept, channels)
         self.layout = Layout(tuple({track for layout in kept for track in layout}))
 
     def _add_power(self, source: Layout, carried: Layout, targets: Layout) -> None:
@@ -80,19 +84,25 @@ class AugmentedProduct(nn.Module):
         powers = [features]
         for plan in self.plans:
             powers.append(node_bilinear(plan, powers[-1], features))
-        terms = [
-            linear.tracks(power, layout)
-            for linear, power, layout in zip(self.linears, powers, self.powers, strict=True)
-        ]
-        return merge(self.layout, *terms)
+        return merge(self.layout, *_mapped(self.linears, powers, self.powers))
+
+
+def _linears(layouts: list[Layout], channels: int) -> nn.ModuleList:
+    """One `TrackLinear` for each power."""
+    return nn.ModuleList(TrackLinear(layout, channels, channels) for layout in layouts)
+
+
+def _mapped(linears: nn.ModuleList, powers: list[Tensor], layouts: list[Layout]) -> list[dict[Track, Tensor]]:
+    """W_n P_n, track by track."""
+    typed = cast("Iterable[TrackLinear]", linears)
+    return [linear.tracks(power, layout) for linear, power, layout in zip(typed, powers, layouts, strict=True)]
 
 
 class WeightedProduct(nn.Module):
     """The default profile's many-body stage: iterated products with a learned weight per coupling and channel.
 
     P_2 = A, P_(n+1) = Σ_paths w_path · coupling(A, P_n), out = Σ_n W_n P_n up to the body order. All couplings conserve
-    parity; those that vanish identically for A with itself are left out, and so is everything that cannot reach a wanted
-    track.
+    parity; those that cannot have an effect on a wanted track are left out.
 
     Args:
         source: Tracks of A.
@@ -104,15 +114,16 @@ class WeightedProduct(nn.Module):
 
     def __init__(self, source: Layout, carried: Layout, wanted: Layout, channels: int, body_order: int) -> None:
         super().__init__()
-        powers, couplings = _reachable_powers(source, carried, wanted, body_order)
+        powers, couplings = _live_powers(source, carried, wanted, body_order)
         self.powers = powers
         self.plans = [
             _weighted_plan(terms, source, right, target)
             for terms, right, target in zip(couplings, powers[:-1], powers[1:], strict=True)
         ]
-        self.weights = nn.ParameterList(torch.randn(plan.weight_rows, channels) for plan in self.plans)
+        # A half: operands that share their source are correlated, and their products larger than `unit_scale` assumes.
+        self.weights = nn.ParameterList(0.5 * torch.randn(plan.weight_rows, channels) for plan in self.plans)
         kept = [Layout(tuple(track for track in power if track in wanted)) for power in powers]
-        self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
+        self.linears = _linears(kept, channels)
         self.layout = Layout(tuple({track for layout in kept for track in layout}))
 
     def forward(self, features: Tensor) -> list[dict[Track, Tensor]]:
@@ -120,36 +131,57 @@ class WeightedProduct(nn.Module):
         powers = [features]
         for plan, weights in zip(self.plans, self.weights, strict=True):
             powers.append(node_bilinear(plan, features, powers[-1], weights))
-        return [
-            linear.tracks(power, layout)
-            for linear, power, layout in zip(self.linears, powers, self.powers, strict=True)
+        return _mapped(self.linears, powers, self.powers)
+
+
+@cache
+def _live_powers(
+    source: Layout, carried: Layout, wanted: Layout, body_order: int
+) -> tuple[list[Layout], list[list[TrackCoupling]]]:
+    """Tracks of each power and the couplings between them, without those that have no effect on a wanted track.
+
+    Some are out of reach, others vanish identically because an operand occurs twice, like v·(v×b). Both show as a zero
+    derivative at random features.
+    """
+    couplings: list[list[TrackCoupling]] = []
+    right = source
+    for order in range(3, body_order + 1):
+        terms = admissible_couplings(source.tracks, right.tracks, carried.tracks)
+        # A with itself: (a, b) and (b, a) are the same up to a sign.
+        couplings.append([c for c in terms if order > 3 or TRACKS.index(c.a) <= TRACKS.index(c.b)])
+        right = Layout(tuple({c.c for c in couplings[-1]}))
+    while True:
+        powers = [source, *(Layout(tuple({c.c for c in terms})) for terms in couplings)]
+        alive = _have_effect(powers, couplings, wanted)
+        if all(all(flags) for flags in alive):  # also when there are no couplings at all, at body order 2
+            return powers, couplings
+        couplings = [
+            [c for c, flag in zip(terms, flags, strict=True) if flag]
+            for terms, flags in zip(couplings, alive, strict=True)
         ]
 
 
-def _reachable_powers(
-    source: Layout, carried: Layout, wanted: Layout, body_order: int
-) -> tuple[list[Layout], list[list[TrackCoupling]]]:
-    """Tracks of each power and the couplings between them, without those that cannot reach a wanted track."""
-    powers, couplings = [source], []
-    for order in range(3, body_order + 1):
-        terms = admissible_couplings(source.tracks, powers[-1].tracks, carried.tracks)
-        if order == 3:
-            terms = [c for c in terms if _survives_squaring(c)]
-        couplings.append(terms)
-        powers.append(Layout(tuple({c.c for c in terms})))
-    needed = set(wanted)
-    for index in range(len(couplings) - 1, -1, -1):
-        couplings[index] = [c for c in couplings[index] if c.c in needed]
-        powers[index + 1] = Layout(tuple({c.c for c in couplings[index]}))
-        needed = set(wanted) | {c.b for c in couplings[index]}
-    return powers, couplings
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _have_effect(powers: list[Layout], couplings: list[list[TrackCoupling]], wanted: Layout) -> list[list[bool]]:
+    """Which couplings change the wanted tracks of any power, judged at eight random features in float64."""
+    generator = torch.Generator().manual_seed(0)
 
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-def _survives_squaring(coupling: TrackCoupling) -> bool:
-    """For A with itself, keep one of (a, b) and (b, a), and no antisymmetric coupling of a track with itself."""
-    order = TRACKS.index(coupling.a) - TRACKS.index(coupling.b)
-    antisymmetric = (coupling.a.degree + coupling.b.degree - coupling.c.degree) % 2 == 1
-    return order < 0 or (order == 0 and not antisymmetric)
+    features = draw(8, powers[0].dims, 1)
+    weights = [draw(len(terms), 1).requires_grad_() for terms in couplings]
+    power, total = features, features.new_zeros(())
+    for terms, weight, right, target in zip(couplings, weights, powers[:-1], powers[1:], strict=True):
+        power = node_bilinear(_weighted_plan(terms, powers[0], right, target), features, power, weight)
+        for track in (track for track in target if track in wanted):
+            part = target.take(power, track)
+            total = total + (part * draw(*part.shape)).sum()
+    if not couplings:
+        return []
+    gradients = torch.autograd.grad(total, weights, allow_unused=True, materialize_grads=True)
+    return [(gradient.abs() > 1e-9).flatten().tolist() for gradient in gradients]
 
 
 def _weighted_plan(couplings: list[TrackCoupling], left: Layout, right: Layout, target: Layout) -> NodePlan:

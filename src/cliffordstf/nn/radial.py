@@ -28,22 +28,30 @@ def polynomial_envelope(distances: Tensor, cutoff: float, power: int) -> Tensor:
 
 
 class GaussianBasis(nn.Module):
-    """Gaussians centred evenly from 0 to the cutoff, as wide as their spacing; no weights."""
+    """Gaussians centred evenly from 0 to the cutoff, as wide as their spacing; no weights.
+
+    Scaled so that their mean square is one at any distance: neighbouring Gaussians overlap, and the sum of their
+    squares is sqrt(π) before scaling.
+    """
 
     centres: Tensor
 
     def __init__(self, size: int, cutoff: float) -> None:
         super().__init__()
         self.width = cutoff / (size - 1)
+        self.scale = (size / pi**0.5) ** 0.5
         self.register_buffer("centres", torch.linspace(0, cutoff, size), persistent=False)
 
     def forward(self, distances: Tensor) -> Tensor:
         """(edges,) -> (edges, size)."""
-        return torch.exp(-0.5 * ((distances[:, None] - self.centres) / self.width).square())
+        return torch.exp(-0.5 * ((distances[:, None] - self.centres) / self.width).square()) * self.scale
 
 
 class BesselBasis(nn.Module):
-    """sqrt(2/rc) sin(nπd/rc)/d for n = 1 … size, scaled to mean square one over the interior; no weights."""
+    """sin(nπx)/x with x = d/rc for n = 1 … size, the radial solutions of a spherical well; no weights.
+
+    Scaled to a mean square of about one at x = 0.3, where bonded neighbours sit.
+    """
 
     orders: Tensor
 
@@ -55,8 +63,7 @@ class BesselBasis(nn.Module):
     def forward(self, distances: Tensor) -> Tensor:
         """(edges,) -> (edges, size)."""
         x = distances[:, None] / self.cutoff
-        # The factor 1/d would blow up for close atoms; x is at least a few percent for any real pair.
-        return torch.sin(x * self.orders) / x
+        return torch.sin(x * self.orders) * (0.3 * 2**0.5 / x)
 
 
 class PathWeights(nn.Module):

@@ -1,6 +1,7 @@
 """Rotate, reflect, shift and permute structures, and see what a potential makes of it."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -107,9 +108,9 @@ def _permute(prediction: Prediction, order: Tensor) -> Prediction:
     return replace(prediction, atom_energies=prediction.atom_energies[order], forces=prediction.forces[order])
 
 
-def variants() -> dict[str, tuple[str, dict[str, int]]]:
+def variants() -> dict[str, tuple[str, dict[str, Any]]]:
     """What `verify` goes through: every preset, and the default model at each lmax. Label -> (preset, overrides)."""
-    named: dict[str, tuple[str, dict[str, int]]] = {name: (name, {}) for name in PRESETS}
+    named: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in PRESETS}
     return named | {f"default lmax={lmax}": ("default", {"lmax": lmax}) for lmax in (1, 2, 3, 4)}
 
 

@@ -93,5 +93,5 @@ def test_batch_is_sorted_and_csr(generator):
     assert (batch.row_pointers.diff() == counts).all()
     assert batch.row_pointers[-1] == len(batch.senders)
     assert (batch.structure_of_atom[batch.senders] == batch.structure_of_atom[batch.receivers]).all()
-    assert batch.atoms_per_structure().tolist() == [12, 1, 5]
+    assert batch.atoms_per_structure().tolist() == [12, 1, 4]
     assert batch.elements == (1, 6, 8, 18)

@@ -19,10 +19,10 @@ def random_cluster(elements: tuple[int, ...], atoms: int = 10, seed: int = 0, sp
 
 
 def triclinic_crystal(elements: tuple[int, ...], seed: int = 0) -> Structure:
-    """Five atoms in a skewed cell whose shortest height is below most cutoffs."""
+    """Four atoms in a skewed cell whose shortest height is below most cutoffs."""
     generator = np.random.default_rng(seed)
     cell = np.array([[4.1, 0.3, -0.4], [0.9, 3.8, 0.5], [-0.7, 1.1, 4.4]])
-    corners = np.array([[0.0, 0, 0], [0.5, 0.5, 0.05], [0.5, 0.0, 0.5], [0.02, 0.5, 0.5], [0.27, 0.24, 0.26]])
+    corners = np.array([[0.0, 0, 0], [0.5, 0.5, 0.05], [0.5, 0.0, 0.5], [0.02, 0.5, 0.5]])
     positions = (corners + generator.uniform(-0.03, 0.03, corners.shape)) @ cell
     numbers = np.array([elements[index % len(elements)] for index in range(len(corners))])
     return Structure(numbers, positions, cell, np.array([True, True, True]), name="triclinic crystal")

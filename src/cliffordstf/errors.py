@@ -19,3 +19,11 @@ class UnknownElementError(CliffordSTFError, ValueError):
 
 class ConfigError(CliffordSTFError, ValueError):
     """A configuration is not valid; the message names the field and the nearest valid choice."""
+
+
+class ModelFileError(CliffordSTFError, RuntimeError):
+    """A model file or checkpoint cannot be read or written."""
+
+
+class DataError(CliffordSTFError, ValueError):
+    """A data set cannot be used: unknown format, missing labels, bad units, empty or leaking splits."""

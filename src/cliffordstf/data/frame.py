@@ -1,0 +1,51 @@
+"""A structure with its labels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cliffordstf.data.structure import FloatArray, Structure
+from cliffordstf.errors import StructureError
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One labelled structure, in eV and Å; a missing label is None, and entries that are NaN are masked in training.
+
+    Attributes:
+        structure: Atoms and cell.
+        energy: Total energy, eV.
+        forces: eV/Å, (atoms, 3).
+        stress: eV/Å³, (3, 3), symmetric, positive under tension as in ASE.
+    """
+
+    structure: Structure
+    energy: float | None = None
+    forces: FloatArray | None = None
+    stress: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.forces is not None and self.forces.shape != self.structure.positions.shape:
+            raise StructureError(
+                f"{self.structure.name} has {len(self.structure)} atoms but forces of shape {self.forces.shape}; "
+                "forces need one row of three numbers per atom."
+            )
+        if self.stress is not None and self.stress.shape != (3, 3):
+            raise StructureError(
+                f"{self.structure.name} has a stress of shape {self.stress.shape}; it must be a 3 x 3 matrix."
+            )
+
+    @property
+    def has_energy(self) -> bool:
+        """Whether there is an energy to learn from."""
+        return self.energy is not None and bool(np.isfinite(self.energy))
+
+    @property
+    def has_forces(self) -> bool:
+        """Whether at least one atom has a force to learn from."""
+        return self.forces is not None and bool(np.isfinite(self.forces).all(axis=1).any())
+
+    @property
+    def has_stress(self) -> bool:
+        """Whether there is a stress to learn from."""
+        return self.stress is not None and bool(np.isfinite(self.stress).all())

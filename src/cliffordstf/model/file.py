@@ -1,0 +1,161 @@
+"""The model file: one safetensors file with weights, and everything needed to use them, in its metadata.
+
+Opening a file never runs code: safetensors holds plain numbers, the metadata is JSON.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from cliffordstf.data.structure import symbol
+from cliffordstf.errors import ModelFileError
+from cliffordstf.model.build import build_from_config
+from cliffordstf.model.config import parse_config
+from cliffordstf.model.potential import Potential
+from cliffordstf.model.reference import AtomicReference
+
+FORMAT_VERSION = 1
+UNITS = {"energy": "eV", "length": "Å", "forces": "eV/Å", "stress": "eV/Å³"}
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model file says about itself.
+
+    Attributes:
+        config: The model's config, as `parse_config` takes it.
+        elements: Chemical symbols.
+        atomic_energies: Energy of the free atoms by symbol, eV.
+        energy_scale: eV.
+        provenance: Free-form: training data, level of theory, test error, commit, seed, command.
+        format_version: Version of the file format that the file was written in.
+    """
+
+    config: dict[str, Any]
+    elements: list[str]
+    atomic_energies: dict[str, float]
+    energy_scale: float
+    provenance: dict[str, Any] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+
+
+def save_model(potential: Potential, path: Path | str, provenance: dict[str, Any] | None = None) -> Path:
+    """Write a model file; the file appears under its name only when it is complete.
+
+    Raises:
+        ModelFileError: The model was not built from a config, or the file cannot be written.
+    """
+    path = Path(path)
+    config = getattr(potential.model, "config", None)
+    if config is None:
+        raise ModelFileError("only models built from a cliffordstf config can be saved to a model file.")
+    metadata = {
+        "format": "cliffordstf",
+        "format_version": str(FORMAT_VERSION),
+        "config": config.model_dump_json(),
+        "elements": json.dumps([symbol(number) for number in potential.elements]),
+        "units": json.dumps(UNITS, ensure_ascii=False),
+        "provenance": json.dumps(provenance or {}, ensure_ascii=False),
+    }
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in potential.state_dict().items()}
+    write_atomically(path, lambda target: save_file(tensors, target, metadata))
+    return path
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Write to a temporary file beside `path`, flush it to disk and rename it: a reader sees all of it or nothing.
+
+    Raises:
+        ModelFileError: The disk is full, the folder is read-only or missing.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ModelFileError(
+            f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
+        ) from error
+
+
+def read_info(path: Path | str) -> ModelInfo:
+    """Read what a model file says about itself, without its weights."""
+    metadata, _ = _read(Path(path), weights=False)
+    return _info(metadata, Path(path))
+
+
+def load_model(path: Path | str) -> tuple[Potential, ModelInfo]:
+    """Read a model file.
+
+    Raises:
+        ModelFileError: There is no such file, it is damaged, or it was written by a newer version.
+    """
+    path = Path(path)
+    metadata, tensors = _read(path, weights=True)
+    info = _info(metadata, path)
+    config = parse_config(info.config)
+    potential = build_from_config(config, AtomicReference(config.elements))
+    dtype = next((t.dtype for name, t in tensors.items() if name.startswith("model.")), torch.float32)
+    potential.to(dtype)
+    try:
+        potential.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ModelFileError(f"the weights in {path} do not fit its config; the file is damaged: {error}") from None
+    return potential.eval(), info
+
+
+def _read(path: Path, weights: bool) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    if not path.is_file():
+        raise ModelFileError(f"there is no model file {path}; give a file that 'cliffordstf train' wrote.")
+    try:
+        with safe_open(path, framework="pt") as stream:
+            names = stream.keys() if weights else ["reference.energies", "reference.scale"]
+            metadata = dict(stream.metadata() or {})
+            if metadata.get("format") != "cliffordstf":
+                raise ModelFileError(f"{path} is a safetensors file but not a cliffordstf model.")
+            tensors = {name: stream.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        raise ModelFileError(f"{path} is not a readable safetensors file ({error}).") from None
+    metadata["_energies"] = json.dumps(tensors["reference.energies"].tolist())
+    metadata["_scale"] = json.dumps(float(tensors["reference.scale"]))
+    return metadata, tensors
+
+
+def _info(metadata: dict[str, str], path: Path) -> ModelInfo:
+    version = int(metadata.get("format_version", "0"))
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, this cliffordstf reads up to {FORMAT_VERSION}; update the package."
+        )
+    elements = json.loads(metadata["elements"])
+    return ModelInfo(
+        config=_upgrade_config(json.loads(metadata["config"]), version),
+        elements=elements,
+        atomic_energies=dict(zip(elements, json.loads(metadata["_energies"]), strict=True)),
+        energy_scale=json.loads(metadata["_scale"]),
+        provenance=json.loads(metadata.get("provenance", "{}")),
+        format_version=version,
+    )
+
+
+def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
+    """Bring the config of an older format version up to date. Version 0 called the profile `kind`."""
+    if version < 1 and "kind" in config:
+        config = {**config, "profile": config.pop("kind")}
+    return config

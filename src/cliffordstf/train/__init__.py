@@ -1,0 +1,1 @@
+"""Training and evaluation: losses, the loop, checkpoints, metrics."""

@@ -1,0 +1,41 @@
+"""What an evaluation knows of a data set: predictions beside labels, and everything derived from them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.structure import FloatArray
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Predictions and labels of a data set, in eV and Å; labels that are missing are NaN.
+
+    Attributes:
+        frames: The labelled structures, in order.
+        energy, energy_label: eV, (structures,).
+        forces, force_labels: eV/Å, (all atoms, 3), atoms of one structure after another.
+        stress, stress_labels: eV/Å³, (structures, 3, 3).
+        structure_of_atom: (all atoms,).
+        numbers: Atomic numbers, (all atoms,).
+        zero_energy: Energy of the zero-information model, the training set's mean energy per composition or free-atom
+            sum plus mean, eV, (structures,).
+    """
+
+    frames: list[Frame]
+    energy: FloatArray
+    energy_label: FloatArray
+    forces: FloatArray
+    force_labels: FloatArray
+    stress: FloatArray
+    stress_labels: FloatArray
+    structure_of_atom: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    zero_energy: FloatArray
+
+    @property
+    def atoms_per_structure(self) -> NDArray[np.int64]:
+        """(structures,)."""
+        return np.bincount(self.structure_of_atom, minlength=len(self.frames))

@@ -1,0 +1,132 @@
+"""Error measures, each beside that of the zero-information model (constant energy, zero forces).
+
+Energies are compared in meV, forces in meV/Å, stress in meV/Å³. Thresholds of EwT and EFwT are in eV and eV/Å.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from ase.data import chemical_symbols
+
+from cliffordstf.data.structure import FloatArray
+from cliffordstf.train.evaluation import Evaluation
+
+MEV = 1000.0
+ENERGY_WITHIN = 0.02
+"""eV: threshold of EwT, energy within threshold."""
+FORCE_WITHIN = 0.03
+"""eV/Å: force threshold of EFwT, energy and forces within threshold."""
+COSINE_BINS = (0.0, 0.1, 0.3, 1.0, 3.0, np.inf)
+"""eV/Å: edges of the bins of |F| in which the force cosine is reported."""
+
+
+def compute_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    """All measures of an evaluation; a measure without labels is None."""
+    return {
+        "n_structures": len(evaluation.frames),
+        "n_atoms": len(evaluation.numbers),
+        **_energy_metrics(evaluation),
+        **_force_metrics(evaluation),
+        **_stress_metrics(evaluation),
+        "energy_within_threshold": _within(evaluation, forces=False),
+        "energy_and_forces_within_threshold": _within(evaluation, forces=True),
+        "thresholds": {"energy_ev": ENERGY_WITHIN, "force_ev_per_a": FORCE_WITHIN},
+        "per_element": _per_element(evaluation),
+    }
+
+
+def _mean(values: FloatArray) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else None
+
+
+def _scaled(value: float | None, power: float = 1.0) -> float | None:
+    return None if value is None else float(value**power) * MEV
+
+
+def _energy_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    error = evaluation.energy - evaluation.energy_label
+    zero = evaluation.zero_energy - evaluation.energy_label
+    atoms = evaluation.atoms_per_structure
+    return {
+        "energy_mae_mev": _scaled(_mean(np.abs(error))),
+        "energy_rmse_mev": _scaled(_mean(error**2), 0.5),
+        "energy_mae_mev_per_atom": _scaled(_mean(np.abs(error) / atoms)),
+        "energy_rmse_mev_per_atom": _scaled(_mean((error / atoms) ** 2), 0.5),
+        "zero_energy_mae_mev": _scaled(_mean(np.abs(zero))),
+        "zero_energy_mae_mev_per_atom": _scaled(_mean(np.abs(zero) / atoms)),
+    }
+
+
+def force_cosines(evaluation: Evaluation) -> FloatArray:
+    """Cosine of the angle between predicted and true force of every atom; NaN without a label or a direction."""
+    true, found = evaluation.force_labels, evaluation.forces
+    product = np.linalg.norm(true, axis=1) * np.linalg.norm(found, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosine = (true * found).sum(axis=1) / product
+    return np.where(product > 0, cosine, np.where(np.isfinite(true).all(axis=1), 0.0, np.nan))
+
+
+def _force_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    error = evaluation.forces - evaluation.force_labels
+    cosine = force_cosines(evaluation)
+    size = np.linalg.norm(evaluation.force_labels, axis=1)
+    bins = []
+    for low, high in pairwise(COSINE_BINS):
+        inside = (size >= low) & (size < high)
+        bins.append(
+            {
+                "from_ev_per_a": low,
+                "to_ev_per_a": None if np.isinf(high) else high,
+                "n_atoms": int(inside.sum()),
+                "force_cosine": _mean(cosine[inside]),
+                "force_mae_mev_per_a": _scaled(_mean(np.abs(error[inside]))),
+            }
+        )
+    return {
+        "force_mae_mev_per_a": _scaled(_mean(np.abs(error))),
+        "force_rmse_mev_per_a": _scaled(_mean(error**2), 0.5),
+        "force_cosine": _mean(cosine),
+        "force_cosine_by_magnitude": bins,
+        "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(evaluation.force_labels))),
+        "zero_force_rmse_mev_per_a": _scaled(_mean(evaluation.force_labels**2), 0.5),
+    }
+
+
+def _stress_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    error = evaluation.stress - evaluation.stress_labels
+    return {
+        "stress_mae_mev_per_a3": _scaled(_mean(np.abs(error))),
+        "stress_rmse_mev_per_a3": _scaled(_mean(error**2), 0.5),
+        "zero_stress_mae_mev_per_a3": _scaled(_mean(np.abs(evaluation.stress_labels))),
+    }
+
+
+def _within(evaluation: Evaluation, forces: bool) -> float | None:
+    """Share of structures whose energy (and every force component) is within the threshold."""
+    error = np.abs(evaluation.energy - evaluation.energy_label)
+    usable = np.isfinite(error)
+    good = error < ENERGY_WITHIN
+    if forces:
+        worst = np.full(len(error), -np.inf)
+        deviation = np.abs(evaluation.forces - evaluation.force_labels).max(axis=1)
+        np.maximum.at(worst, evaluation.structure_of_atom, deviation)
+        usable &= np.isfinite(worst)
+        good &= worst < FORCE_WITHIN
+    return float(good[usable].mean()) if usable.any() else None
+
+
+def _per_element(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+    error = np.abs(evaluation.forces - evaluation.force_labels)
+    cosine = force_cosines(evaluation)
+    result = {}
+    for number in np.unique(evaluation.numbers):
+        here = evaluation.numbers == number
+        result[chemical_symbols[number]] = {
+            "n_atoms": int(here.sum()),
+            "force_mae_mev_per_a": _scaled(_mean(error[here])),
+            "force_cosine": _mean(cosine[here]),
+            "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(evaluation.force_labels[here]))),
+        }
+    return result

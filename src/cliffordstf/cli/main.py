@@ -6,7 +6,11 @@ import typer
 from rich.console import Console
 
 from cliffordstf import __version__
+from cliffordstf.cli.data import data_app
+from cliffordstf.cli.evaluate import eval_command
+from cliffordstf.cli.models import models
 from cliffordstf.cli.presets import presets
+from cliffordstf.cli.train import train_command
 from cliffordstf.cli.verify import verify
 from cliffordstf.errors import CliffordSTFError
 
@@ -26,6 +30,10 @@ def root(
     """Interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks."""
 
 
+app.command("train")(train_command)
+app.command("eval")(eval_command)
+app.add_typer(data_app, name="data")
+app.command()(models)
 app.command()(presets)
 app.command()(verify)
 

@@ -85,6 +85,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             write(temporary)
             with temporary.open("rb+") as stream:
                 os.fsync(stream.fileno())
+            temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -92,6 +93,13 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         raise ModelFileError(
             f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
         ) from error
+
+
+def _umask() -> int:
+    """The process's file-mode mask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def read_info(path: Path | str) -> ModelInfo:

@@ -159,4 +159,5 @@ class Potential(nn.Module):
     @staticmethod
     def _stress(strain_gradient: Tensor, batch: Batch) -> Tensor:
         volumes = batch.volumes()[:, None, None]
-        return torch.where(volumes > 0, strain_gradient / volumes, torch.nan)
+        # Divide by one where there is no volume: a division by zero would turn the gradient into NaN, masked or not.
+        return torch.where(volumes > 0, strain_gradient / torch.where(volumes > 0, volumes, 1.0), torch.nan)

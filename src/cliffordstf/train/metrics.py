@@ -111,7 +111,8 @@ def _within(evaluation: Evaluation, forces: bool) -> float | None:
     if forces:
         worst = np.full(len(error), -np.inf)
         deviation = np.abs(evaluation.forces - evaluation.force_labels).max(axis=1)
-        np.maximum.at(worst, evaluation.structure_of_atom, deviation)
+        with np.errstate(invalid="ignore"):  # atoms without a label make their structure's worst error NaN
+            np.maximum.at(worst, evaluation.structure_of_atom, deviation)
         usable &= np.isfinite(worst)
         good &= worst < FORCE_WITHIN
     return float(good[usable].mean()) if usable.any() else None

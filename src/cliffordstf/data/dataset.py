@@ -1,0 +1,168 @@
+"""Frames with their neighbour lists, and batches of them."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cliffordstf.data.batch import Batch, make_batch
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.neighbours import NeighbourList, neighbour_list
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """A batch with its labels; what is not known is NaN.
+
+    Attributes:
+        batch: The structures.
+        energy: eV, float64 (structures,).
+        forces: eV/Å, float64 (atoms, 3).
+        stress: eV/Å³, float64 (structures, 3, 3).
+    """
+
+    batch: Batch
+    energy: Tensor
+    forces: Tensor
+    stress: Tensor
+
+    def to(self, device: torch.device | str) -> "LabelledBatch":
+        """Move every tensor to a device."""
+        return replace(
+            self,
+            batch=self.batch.to(device),
+            energy=self.energy.to(device),
+            forces=self.forces.to(device),
+            stress=self.stress.to(device),
+        )
+
+
+class Dataset:
+    """Labelled structures whose neighbour lists are made once.
+
+    Args:
+        frames: Labelled structures.
+        cutoff: Å, of the neighbour lists.
+        cache: A file to keep the neighbour lists in between runs; by default they live in memory only. A cache that
+            belongs to other structures or another cutoff is made anew.
+    """
+
+    def __init__(self, frames: Sequence[Frame], cutoff: float, cache: Path | None = None) -> None:
+        self.frames = list(frames)
+        self.cutoff = cutoff
+        self._lists = self._load(cache) if cache is not None and cache.is_file() else None
+        if self._lists is None:
+            self._lists = [neighbour_list(frame.structure, cutoff) for frame in self.frames]
+            if cache is not None:
+                self._store(cache)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    @property
+    def neighbour_lists(self) -> list[NeighbourList]:
+        """One list per frame."""
+        assert self._lists is not None
+        return self._lists
+
+    @property
+    def atoms(self) -> NDArray[np.int64]:
+        """Atoms of each frame, (frames,)."""
+        return np.array([len(frame.structure) for frame in self.frames], dtype=np.int64)
+
+    @property
+    def edges(self) -> NDArray[np.int64]:
+        """Directed edges of each frame, (frames,)."""
+        return np.array([len(edges.senders) for edges in self.neighbour_lists], dtype=np.int64)
+
+    def average_neighbours(self) -> float:
+        """Mean number of neighbours of an atom, at least one."""
+        return max(1.0, float(self.edges.sum() / self.atoms.sum()))
+
+    def batch(self, indices: Sequence[int]) -> LabelledBatch:
+        """Collate some of the frames."""
+        frames = [self.frames[index] for index in indices]
+        lists = [self.neighbour_lists[index] for index in indices]
+        energy = [np.nan if frame.energy is None else frame.energy for frame in frames]
+        forces = [np.full((len(f.structure), 3), np.nan) if f.forces is None else f.forces for f in frames]
+        stress = [np.full((3, 3), np.nan) if frame.stress is None else frame.stress for frame in frames]
+        return LabelledBatch(
+            batch=make_batch([frame.structure for frame in frames], self.cutoff, lists),
+            energy=torch.tensor(energy, dtype=torch.float64),
+            forces=torch.from_numpy(np.concatenate(forces)),
+            stress=torch.from_numpy(np.stack(stress)),
+        )
+
+    def batches(self, plan: "BatchPlan", order: NDArray[np.int64] | None = None) -> Iterator[LabelledBatch]:
+        """Batches of all frames, in the given order or as they come."""
+        for indices in plan.split(self, np.arange(len(self)) if order is None else order):
+            yield self.batch(indices)
+
+    def _fingerprint(self) -> str:
+        digest = hashlib.sha256(repr(self.cutoff).encode())
+        for frame in self.frames:
+            for array in (frame.structure.positions, frame.structure.cell, frame.structure.pbc):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def _store(self, cache: Path) -> None:
+        lists = self.neighbour_lists
+        np.savez(
+            cache,
+            fingerprint=np.array(self._fingerprint()),
+            counts=self.edges,
+            senders=np.concatenate([edges.senders for edges in lists]),
+            receivers=np.concatenate([edges.receivers for edges in lists]),
+            shifts=np.concatenate([edges.shifts for edges in lists]),
+        )
+
+    def _load(self, cache: Path) -> list[NeighbourList] | None:
+        try:
+            with np.load(cache, allow_pickle=False) as stored:
+                if str(stored["fingerprint"]) != self._fingerprint():
+                    return None
+                bounds = np.cumsum(stored["counts"])[:-1]
+                parts = [np.split(stored[name], bounds) for name in ("senders", "receivers", "shifts")]
+        except (OSError, ValueError, KeyError):
+            return None
+        return [NeighbourList(*edges) for edges in zip(*parts, strict=True)]
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How frames are grouped: by count, and never beyond a budget of atoms and edges.
+
+    Attributes:
+        size: Most structures in a batch.
+        max_atoms, max_edges: Budgets of a batch; a single structure above them is a batch of its own.
+    """
+
+    size: int
+    max_atoms: int | None = None
+    max_edges: int | None = None
+
+    def split(self, dataset: Dataset, order: NDArray[np.int64]) -> list[list[int]]:
+        """Group the frames in this order, greedily."""
+        atoms, edges = dataset.atoms, dataset.edges
+        groups: list[list[int]] = []
+        current: list[int] = []
+        for index in order.tolist():
+            trial = [*current, index]
+            full = len(trial) > self.size
+            full |= self.max_atoms is not None and int(atoms[trial].sum()) > self.max_atoms
+            full |= self.max_edges is not None and int(edges[trial].sum()) > self.max_edges
+            if full and current:
+                groups.append(current)
+                trial = [index]
+            current = trial
+        return [*groups, current] if current else groups
+
+
+def shuffled(count: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order of an epoch: a function of seed and epoch alone, so that a restart finds it again."""
+    return np.random.default_rng([seed, epoch]).permutation(count)

@@ -1,0 +1,46 @@
+"""ASE databases in SQLite (.db), those of SchNetPack included."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ase.calculators.calculator import all_properties
+from ase.db import connect
+
+from cliffordstf.data.readers.record import Contents, Record
+
+
+def read(path: Path, limit: int | None) -> Contents:
+    """Read rows in the order of their ids.
+
+    SchNetPack keeps labels in the `data` of a row and states their units in the metadata, which is followed.
+    """
+    records: list[Record] = []
+    from_data: set[str] = set()
+    with connect(str(path), type="db", use_lock_file=False) as database:
+        metadata = dict(database.metadata)
+        for row in database.select(limit=limit):
+            records.append(record_from_row(row))
+            from_data.update(dict(row.data))
+    stated = {str(key): str(unit) for key, unit in metadata.get("_property_unit_dict", {}).items()}
+    if "_distance_unit" in metadata:
+        stated["positions"] = str(metadata["_distance_unit"])
+    return Contents(
+        "SchNetPack ASE database" if "_property_unit_dict" in metadata else "ASE database",
+        records,
+        key_units=stated,
+        # In QM9 this is the Gibbs free energy at room temperature, which no forces belong to.
+        only_if_named=frozenset({"free_energy"} & from_data),
+    )
+
+
+def record_from_row(row: Any) -> Record:
+    """One database row; results are stored as calculated, with the forces on fixed atoms."""
+    results = {name: row.get(name) for name in all_properties if row.get(name) is not None}
+    return Record(
+        numbers=np.asarray(row.numbers),
+        positions=np.asarray(row.positions),
+        properties={**dict(row.data), **dict(row.key_value_pairs), **results},
+        cell=np.asarray(row.cell, dtype=np.float64),
+        pbc=np.asarray(row.pbc, dtype=bool),
+    )

@@ -1,0 +1,70 @@
+"""ASE-LMDB databases (.aselmdb): zlib-compressed JSON rows of ASE in an LMDB file, as fairchem writes them."""
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import numpy as np
+
+from cliffordstf.data.readers.record import Contents, Record
+from cliffordstf.errors import DataError
+
+_STRUCTURAL = {"numbers", "positions", "cell", "pbc", "constraints", "tags", "data", "key_value_pairs"}
+_ADMINISTRATIVE = {"unique_id", "ctime", "mtime", "user", "calculator", "calculator_parameters"}
+
+
+def read(path: Path, limit: int | None) -> Contents:
+    """Read the rows in the order of their ids. Nothing is unpickled."""
+    records = []
+    environment = lmdb.open(str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False, create=False)
+    try:
+        with environment.begin() as transaction:
+            ids = sorted(int(key) for key in transaction.cursor().iternext(values=False) if key.isdigit())
+            for number in ids[:limit]:
+                row = _decode(path, transaction.get(str(number).encode()), number)
+                if "numbers" not in row or "positions" not in row:
+                    raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
+                records.append(_record(row))
+    finally:
+        environment.close()
+    return Contents("ASE-LMDB", records)
+
+
+def _decode(path: Path, value: Any, number: int) -> dict[str, Any]:
+    if value.startswith(b"\x80"):
+        raise DataError(
+            f"{path.name} holds Python pickles, which could run code when opened, and is not read; convert it to "
+            "ASE-LMDB (.aselmdb) or extended XYZ."
+        )
+    try:
+        row = json.loads(zlib.decompress(value), object_hook=_arrays)
+    except (zlib.error, ValueError) as error:
+        raise DataError(f"{path.name} has a damaged row under id {number} ({error}); write the file again.") from error
+    if not isinstance(row, dict):
+        raise DataError(f"{path.name} has no row of ASE under id {number}; it is not an ASE-LMDB database.")
+    return row
+
+
+def _arrays(item: dict[str, Any]) -> Any:
+    """ASE writes an array as {"__ndarray__": [shape, dtype, flat list]}."""
+    if set(item) != {"__ndarray__"}:
+        return item
+    shape, dtype, flat = item["__ndarray__"]
+    kind = np.dtype(str(dtype))
+    if kind.hasobject:
+        raise ValueError("an array of Python objects")
+    return np.array(flat, dtype=kind).reshape(shape)
+
+
+def _record(row: dict[str, Any]) -> Record:
+    results = {key: value for key, value in row.items() if key not in _STRUCTURAL | _ADMINISTRATIVE}
+    extra = {**(row.get("data") or {}), **(row.get("key_value_pairs") or {})}
+    return Record(
+        numbers=np.asarray(row["numbers"], dtype=np.int64),
+        positions=np.asarray(row["positions"], dtype=np.float64),
+        properties={**extra, **results},
+        cell=np.asarray(row.get("cell", np.zeros((3, 3))), dtype=np.float64).reshape(3, 3),
+        pbc=np.broadcast_to(np.asarray(row.get("pbc", False), dtype=bool), (3,)),
+    )

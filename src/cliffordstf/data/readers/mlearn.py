@@ -1,0 +1,53 @@
+"""JSON of pymatgen structures with `outputs`, the layout of the mlearn data sets.
+
+A list of {"structure": {"lattice", "sites"}, "outputs": {"energy", "forces", "virial_stress"}}. `virial_stress` is what
+VASP prints: kbar, positive under pressure, in the order xx, yy, zz, xy, yz, zx. It is put into ASE's order here and
+its unit is `-kbar`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ase.data import atomic_numbers
+
+from cliffordstf.data.readers.compression import open_text
+from cliffordstf.data.readers.record import Contents, Record
+from cliffordstf.errors import DataError
+
+VASP_TO_VOIGT = [0, 1, 2, 4, 5, 3]
+
+
+def read(path: Path, limit: int | None) -> Contents:
+    """Read every entry; disordered sites are refused."""
+    with open_text(path) as file:
+        entries = json.load(file)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) and "structure" in entry for entry in entries):
+        raise DataError(
+            f"{path.name} is JSON, but not a list of entries with 'structure' and 'outputs' as mlearn has them; "
+            "convert it to extended XYZ."
+        )
+    records = [_record(path, index, entry) for index, entry in enumerate(entries[:limit])]
+    return Contents("mlearn JSON", records, stress_unit="-kbar")
+
+
+def _record(path: Path, index: int, entry: dict[str, Any]) -> Record:
+    try:
+        structure = entry["structure"]
+        species = [site["species"] for site in structure["sites"]]
+        positions = np.array([site["xyz"] for site in structure["sites"]], dtype=np.float64)
+        cell = np.array(structure["lattice"]["matrix"], dtype=np.float64)
+        numbers = np.array([atomic_numbers[kinds[0]["element"]] for kinds in species], dtype=np.int64)
+    except (KeyError, IndexError, TypeError) as error:
+        raise DataError(f"{path.name}, frame {index}, lacks {error} in its structure; check the entry.") from error
+    if any(len(kinds) != 1 or kinds[0].get("occu", 1) != 1 for kinds in species):
+        raise DataError(
+            f"{path.name}, frame {index}, has sites that several elements share; order the structure first."
+        )
+    properties = dict(entry.get("outputs", {}))
+    if len(properties.get("virial_stress", ())) == 6:
+        properties["virial_stress"] = np.asarray(properties["virial_stress"], dtype=np.float64)[VASP_TO_VOIGT]
+    if "forces" in properties:
+        properties["forces"] = np.asarray(properties["forces"], dtype=np.float64)
+    return Record(numbers, positions, properties, cell, np.ones(3, dtype=bool))

@@ -1,0 +1,74 @@
+"""What a reader hands over: the raw content of a file, before labels are chosen and units converted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cliffordstf.data.structure import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Record:
+    """One structure as the file has it.
+
+    Attributes:
+        numbers: Atomic numbers, (atoms,).
+        positions: (atoms, 3), in the file's unit of length.
+        properties: Everything that could be a label, by its key in the file.
+        cell: Lattice vectors as rows, (3, 3), in the file's unit of length.
+        pbc: Periodic directions, (3,).
+        label: What the file calls this structure, if it has a name of its own.
+    """
+
+    numbers: IntArray
+    positions: FloatArray
+    properties: Mapping[str, Any]
+    cell: FloatArray = field(default_factory=lambda: np.zeros((3, 3)))
+    pbc: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(3, dtype=bool))
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A file as its reader understood it.
+
+    Attributes:
+        format: Name of the format.
+        records: The structures, in the file's order.
+        energy_unit, length_unit, stress_unit: What the format is known to hold.
+        key_units: Units that the file itself states, by key of `Record.properties`; these win over the format's.
+        only_if_named: Keys that are never taken for a label unless the user names them.
+        warnings: One sentence each.
+    """
+
+    format: str
+    records: list[Record]
+    energy_unit: str = "eV"
+    length_unit: str = "Å"
+    stress_unit: str = "eV/Å³"
+    key_units: Mapping[str, str] = field(default_factory=dict)
+    only_if_named: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a file, a folder or a pattern turned out to be.
+
+    Attributes:
+        path: As it was given.
+        format: Name of the format; several are joined by ` + `.
+        units: Units of `energy`, `length`, `forces` and `stress` in the file, before conversion.
+        keys: Key that was used for `energy`, `forces` and `stress`; None where no label was found.
+        warnings: One sentence each.
+    """
+
+    path: Path
+    format: str
+    units: dict[str, str]
+    keys: dict[str, str | None]
+    warnings: tuple[str, ...]

@@ -1,0 +1,122 @@
+"""Energies of free atoms: given, read from isolated atoms, or fitted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.structure import FloatArray, symbol
+from cliffordstf.errors import DataError
+
+ReferenceMode = Literal["auto", "isolated", "least-squares", "none"]
+SUSPICIOUS_RESIDUAL = 15.0
+"""eV per atom; cohesive energies are smaller, so a larger mean residual means that reference and data do not match."""
+
+
+@dataclass(frozen=True)
+class References:
+    """Energies of free atoms.
+
+    Attributes:
+        energies: eV by atomic number.
+        mode: Where they come from.
+        warnings: What the user should know.
+    """
+
+    energies: dict[int, float]
+    mode: str
+    warnings: tuple[str, ...] = ()
+
+    def of(self, frame: Frame) -> float:
+        """Sum over the atoms of a frame, eV."""
+        return float(sum(self.energies.get(int(number), 0.0) for number in frame.structure.numbers))
+
+
+def find_references(
+    frames: Sequence[Frame], elements: Sequence[int], wanted: ReferenceMode | Mapping[int, float] = "auto"
+) -> References:
+    """Free-atom energies of the given elements.
+
+    Args:
+        frames: Training structures; isolated atoms among them serve as references.
+        elements: Atomic numbers.
+        wanted: Energies by atomic number, or how to find them. `auto` takes isolated atoms where the data have one
+            for every element, and a least-squares fit otherwise.
+
+    Raises:
+        DataError: An element has no energy in what was given, or there is nothing to fit to.
+    """
+    labelled = [frame for frame in frames if frame.has_energy]
+    if isinstance(wanted, Mapping):
+        found = _given(wanted, elements)
+    elif wanted == "none" or (wanted == "auto" and not labelled):
+        return References(dict.fromkeys(elements, 0.0), "none")
+    else:
+        isolated = isolated_atoms(labelled)
+        if wanted == "isolated" or (wanted == "auto" and set(elements) <= set(isolated)):
+            found = References(_complete(isolated, elements, "the data hold no isolated atom"), "isolated")
+        else:
+            found = _least_squares(labelled, elements)
+    return _cross_checked(found, labelled)
+
+
+def isolated_atoms(frames: Sequence[Frame]) -> dict[int, float]:
+    """Energies of one-atom frames without periodic neighbours, by atomic number, eV."""
+    return {
+        int(frame.structure.numbers[0]): float(frame.energy)
+        for frame in frames
+        if frame.energy is not None and len(frame.structure) == 1 and not frame.structure.pbc.any()
+    }
+
+
+def _given(wanted: Mapping[int, float], elements: Sequence[int]) -> References:
+    return References(_complete(wanted, elements, "no free-atom energy was given"), "given")
+
+
+def _complete(energies: Mapping[int, float], elements: Sequence[int], lack: str) -> dict[int, float]:
+    missing = [symbol(number) for number in elements if number not in energies]
+    if missing:
+        raise DataError(
+            f"{lack} for {', '.join(missing)}; add them, or let them be fitted with reference: least-squares."
+        )
+    return {number: float(energies[number]) for number in elements}
+
+
+def composition_matrix(frames: Sequence[Frame], elements: Sequence[int]) -> FloatArray:
+    """How many atoms of each element each frame holds, (frames, elements)."""
+    return np.array([[np.sum(f.structure.numbers == number) for number in elements] for f in frames], dtype=np.float64)
+
+
+def _least_squares(frames: Sequence[Frame], elements: Sequence[int]) -> References:
+    if not frames:
+        raise DataError("no structure carries an energy, so free-atom energies cannot be fitted; set reference: none.")
+    # An isolated atom is a composition like any other here.
+    matrix = composition_matrix(frames, elements)
+    energies = np.array([frame.energy for frame in frames], dtype=np.float64)
+    solution, _, rank, _ = np.linalg.lstsq(matrix, energies, rcond=None)
+    warnings: tuple[str, ...] = ()
+    if rank < len(elements):
+        warnings = (
+            f"the {len(frames)} structures have only {rank} independent compositions for {len(elements)} elements: the "
+            "fitted free-atom energies are right in sum but not one by one, so do not compare energies across "
+            "compositions that are not in the data; give reference energies or isolated atoms for that.",
+        )
+    return References(dict(zip(elements, solution.tolist(), strict=True)), "least-squares", warnings)
+
+
+def _cross_checked(found: References, frames: Sequence[Frame]) -> References:
+    """Warn when what is left after subtraction is too large to be a cohesive energy."""
+    residuals = [
+        (float(frame.energy) - found.of(frame)) / len(frame.structure)
+        for frame in frames
+        if frame.energy is not None and len(frame.structure) > 1
+    ]
+    if residuals and abs(mean := float(np.mean(residuals))) > SUSPICIOUS_RESIDUAL:
+        warning = (
+            f"after the free-atom energies ({found.mode}) {mean:+.1f} eV per atom are left on average, more than any "
+            "cohesive energy; are energies already referenced, in another unit, or from another method?"
+        )
+        return References(found.energies, found.mode, (*found.warnings, warning))
+    return found

@@ -1,0 +1,81 @@
+"""Training, validation and test sets: seeded, and checked for structures that are in two of them."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.structure import Structure
+from cliffordstf.errors import DataError
+
+
+def count_of(share: float, total: int, what: str) -> int:
+    """Number of structures: a fraction below 1 of the total, or a count."""
+    number = round(share * total) if 0 < share < 1 else round(share)
+    if share < 0 or number > total:
+        raise DataError(
+            f"{what}={share:g} asks for {number} of {total} structures; give a fraction or a smaller count."
+        )
+    return int(number)
+
+
+def random_split(
+    total: int, valid: float, test: float, seed: int, train: float | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Indices of training, validation and test set, drawn without replacement.
+
+    Args:
+        total: Structures to draw from.
+        valid, test: Fraction (below 1) or count (1 or more); 0 for none.
+        seed: The same seed gives the same split.
+        train: Fraction or count; by default everything that is left.
+    """
+    n_test, n_valid = count_of(test, total, "test"), count_of(valid, total, "valid")
+    left = total - n_test - n_valid
+    n_train = left if train is None else count_of(train, total, "train")
+    if n_train < 1 or n_train > left:
+        raise DataError(
+            f"{total} structures cannot give {n_train} for training, {n_valid} for validation and {n_test} for test; "
+            "ask for fewer."
+        )
+    order = np.random.default_rng(seed).permutation(total)
+    held_out = n_test + n_valid
+    return order[held_out : held_out + n_train], order[n_test:held_out], order[:n_test]
+
+
+def read_indices(path: Path, total: int) -> NDArray[np.int64]:
+    """Indices from a text, csv or npy file, one per entry, counted from 0 as the official rMD17 files do."""
+    if not path.is_file():
+        raise DataError(f"there is no index file {path}; check the path.")
+    try:
+        if path.suffix == ".npy":
+            indices = np.load(path, allow_pickle=False)
+        else:
+            indices = np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=1)
+    except ValueError as error:
+        raise DataError(f"{path} does not hold whole numbers ({error}); give one index per line.") from None
+    indices = np.asarray(indices, dtype=np.int64).reshape(-1)
+    if len(indices) == 0 or indices.min() < 0 or indices.max() >= total:
+        raise DataError(f"{path} holds indices outside 0 to {total - 1}; it belongs to another data file.")
+    return indices
+
+
+def fingerprint(structure: Structure) -> str:
+    """The same for a structure moved or turned as a whole: elements, sums of interatomic distances, cell lengths."""
+    order = np.argsort(structure.numbers, kind="stable")
+    positions = structure.positions[order]
+    distances = np.linalg.norm(positions[:, None] - positions[None], axis=-1)
+    digest = hashlib.sha256(structure.numbers[order].tobytes())
+    digest.update(np.round(np.sort(distances.sum(axis=1)), 3).tobytes())
+    digest.update(np.round(np.linalg.norm(structure.cell, axis=1), 3).tobytes())
+    return digest.hexdigest()
+
+
+def leaked(first: Sequence[Frame], second: Sequence[Frame]) -> list[tuple[int, int]]:
+    """Pairs (index in first, index in second) of the same structure."""
+    known = {fingerprint(frame.structure): index for index, frame in enumerate(first)}
+    keys = [fingerprint(frame.structure) for frame in second]
+    return [(known[key], index) for index, key in enumerate(keys) if key in known]

@@ -1,0 +1,162 @@
+"""Units of data files and names of their labels, and the factors to eV and Å."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ase import units as ase_units
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cliffordstf.errors import ConfigError
+from cliffordstf.text import did_you_mean
+
+AUTO = "auto"
+
+ENERGY_UNITS: dict[str, float] = {
+    "eV": 1.0,
+    "meV": 1e-3,
+    "kcal/mol": ase_units.kcal / ase_units.mol,
+    "kJ/mol": ase_units.kJ / ase_units.mol,
+    "Hartree": ase_units.Hartree,
+}
+"""Unit of energy -> eV."""
+
+LENGTH_UNITS: dict[str, float] = {"Å": 1.0, "bohr": ase_units.Bohr, "nm": 10.0}
+"""Unit of length -> Å."""
+
+STRESS_UNITS: dict[str, float] = {
+    sign + name: factor * (-1.0 if sign else 1.0)
+    for sign in ("", "-")
+    for name, factor in {"eV/Å³": 1.0, "GPa": ase_units.GPa, "kbar": 0.1 * ase_units.GPa}.items()
+}
+"""Unit of stress -> eV/Å³ with ASE's sign (positive under tension). A minus marks the other sign, as VASP prints it."""
+
+_ALIASES: dict[str, str] = {
+    "ha": "Hartree",
+    "eh": "Hartree",
+    "a": "Å",
+    "ang": "Å",
+    "angstrom": "Å",
+    "a0": "bohr",
+    "ev/a3": "eV/Å³",
+    "ev/ang3": "eV/Å³",
+    "ev/angstrom3": "eV/Å³",
+    "kb": "kbar",
+}
+
+
+def _plain(text: str) -> str:
+    """Spelling that does not matter: case, spaces, how a cube and an Ångström are typed."""
+    return text.casefold().replace(" ", "").replace("^", "").replace("³", "3").replace("å", "a")
+
+
+def _parse(text: str, kind: str, known: Mapping[str, float]) -> str:
+    plain = _plain(text)
+    sign = "-" if plain.startswith("-") else ""
+    alias = _ALIASES.get(plain.removeprefix("-"), "")
+    spellings = {_plain(name): name for name in known}
+    name = spellings.get(plain) or sign + alias
+    if name not in known:
+        hint = did_you_mean(plain, spellings)
+        raise ConfigError(f"'{text}' is not a unit of {kind}{hint}; choose one of {', '.join(known)}.")
+    return name
+
+
+def parse_energy_unit(text: str) -> str:
+    """Canonical name of a unit of energy, whatever its spelling.
+
+    >>> parse_energy_unit("KCAL/MOL")
+    'kcal/mol'
+    """
+    return _parse(text, "energy", ENERGY_UNITS)
+
+
+def parse_length_unit(text: str) -> str:
+    """Canonical name of a unit of length."""
+    return _parse(text, "length", LENGTH_UNITS)
+
+
+def parse_stress_unit(text: str) -> str:
+    """Canonical name of a unit of stress; a leading minus stands for VASP's sign."""
+    return _parse(text, "stress", STRESS_UNITS)
+
+
+def parse_force_unit(text: str) -> str:
+    """Canonical name of a unit of force, written energy/length."""
+    energy, slash, length = text.rpartition("/")
+    if not slash:
+        raise ConfigError(f"'{text}' is not a unit of force; write it as energy/length, for example eV/Å.")
+    return f"{parse_energy_unit(energy)}/{parse_length_unit(length)}"
+
+
+def force_factor(unit: str) -> float:
+    """EV/Å per canonical unit of force."""
+    energy, _, length = unit.rpartition("/")
+    return ENERGY_UNITS[energy] / LENGTH_UNITS[length]
+
+
+class _Options(BaseModel):
+    """Options whose mistakes are a ConfigError with the nearest valid choice."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(_explain(type(self), error)) from None
+
+
+def _explain(kind: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors()[0]
+    field = str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        choices = ", ".join(kind.model_fields)
+        return (
+            f"{kind.__name__} has no option '{field}'{did_you_mean(field, kind.model_fields)}; choose from {choices}."
+        )
+    message = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    return f"{message}." if first["type"] == "value_error" else f"{kind.__name__} option '{field}': {message}."
+
+
+class Units(_Options):
+    """Units of a data file; `auto` is what the file states or its format is known to hold. Forces: energy/length."""
+
+    energy: str = Field(AUTO, description="auto, eV, meV, kcal/mol, kJ/mol or Hartree.")
+    length: str = Field(AUTO, description="auto, Å, bohr or nm.")
+    stress: str = Field(
+        AUTO, description="auto, eV/Å³, GPa or kbar, positive under tension; with a minus where it is VASP's sign."
+    )
+
+    @field_validator("energy")
+    @classmethod
+    def _energy(cls, value: str) -> str:
+        return AUTO if value.casefold() == AUTO else parse_energy_unit(value)
+
+    @field_validator("length")
+    @classmethod
+    def _length(cls, value: str) -> str:
+        return AUTO if value.casefold() == AUTO else parse_length_unit(value)
+
+    @field_validator("stress")
+    @classmethod
+    def _stress(cls, value: str) -> str:
+        return AUTO if value.casefold() == AUTO else parse_stress_unit(value)
+
+
+class LabelKeys(_Options):
+    """Names of the labels in a data file; None is found by itself."""
+
+    energy: str | None = Field(None, description="Key of the total energy.")
+    forces: str | None = Field(None, description="Key of the forces.")
+    stress: str | None = Field(None, description="Key of the stress.")
+    virial: str | None = Field(None, description="Key of the virial (energy units); stress = -virial/volume.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "LabelKeys":
+        if self.stress is not None and self.virial is not None:
+            raise ValueError(f"keys stress='{self.stress}' and virial='{self.virial}' are both given; give one of them")
+        return self
+
+
+AUTO_UNITS = Units()
+AUTO_KEYS = LabelKeys()

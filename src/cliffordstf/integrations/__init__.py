@@ -1,0 +1,1 @@
+"""Potentials inside other programs: ASE calculator, neighbour list with a skin, structure files."""

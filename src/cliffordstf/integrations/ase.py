@@ -1,0 +1,155 @@
+"""An ASE calculator for one potential or a committee of them."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from ase import Atoms
+from ase.calculators.calculator import Calculator as AseCalculator
+from ase.calculators.calculator import PropertyNotImplementedError, all_changes
+from ase.stress import full_3x3_to_voigt_6_stress
+
+from cliffordstf.data.batch import Batch, make_batch
+from cliffordstf.data.structure import FloatArray, Structure
+from cliffordstf.errors import ConfigError, StructureError
+from cliffordstf.integrations.neighbours import SkinList
+from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.model.shipped import open_model
+
+Model = str | Path | Potential
+DTYPES: dict[str, torch.dtype] = {"float64": torch.float64, "float32": torch.float32}
+
+
+class Calculator(AseCalculator):
+    """Energy, forces and stress for ASE, in eV, eV/Å and eV/Å³ (Voigt order xx, yy, zz, yz, xz, xy), float64.
+
+    Several models make a committee: results are means over the members, and `results` also holds their sample standard
+    deviations, `energy_std` (eV) and `forces_std` (eV/Å, (atoms, 3)).
+
+    Args:
+        model: A model file, the name of a shipped model, a `Potential`, or a list of these.
+        dtype: Precision the models compute in; `float64` for relaxations and vibrations, `float32` is faster.
+        device: A torch device, for example `cpu` or `cuda`.
+        skin: Å, margin of the neighbour list; see `SkinList`.
+
+    Attributes:
+        potentials: The members, copied, in `dtype` on `device`.
+        neighbours: The neighbour list, with the number of `builds` and the `seconds` they took.
+    """
+
+    implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]  # noqa: RUF012 - as ASE has it
+    nolabel = True
+
+    def __init__(
+        self,
+        model: Model | Sequence[Model],
+        dtype: Literal["float64", "float32"] = "float64",
+        device: str | torch.device = "cpu",
+        skin: float = 0.5,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        members = [model] if isinstance(model, str | Path | Potential) else list(model)
+        if not members:
+            raise ConfigError("the calculator got an empty list of models; give at least one.")
+        if dtype not in DTYPES:
+            raise ConfigError(f"dtype={dtype!r} is not supported by the calculator; choose 'float64' or 'float32'.")
+        self.device = _device(device)
+        self.potentials = [_prepared(member, DTYPES[dtype], self.device) for member in members]
+        self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
+        # ASE asks for forces first and for stress later; once stress was asked for, both come from one evaluation.
+        self._stress_is_used = False
+
+    @property
+    def uncertainty(self) -> dict[str, float]:
+        """Spread of the committee at the last structure; empty for a single model.
+
+        `energy_std` is in eV, `max_force_std` (eV/Å) is the largest length of an atom's vector of standard deviations.
+        """
+        if "energy_std" not in self.results:
+            return {}
+        return {
+            "energy_std": float(self.results["energy_std"]),
+            "max_force_std": float(np.linalg.norm(self.results["forces_std"], axis=1).max()),
+        }
+
+    def calculate(
+        self,
+        atoms: Atoms | None = None,
+        properties: Sequence[str] = ("energy",),
+        system_changes: Sequence[str] = tuple(all_changes),
+    ) -> None:
+        """Called by ASE: evaluate the potentials at `atoms` and fill `results`."""
+        super().calculate(atoms, list(properties), list(system_changes))  # type: ignore[no-untyped-call]
+        assert self.atoms is not None
+        structure = Structure.from_ase(self.atoms)
+        has_volume = abs(float(np.linalg.det(structure.cell))) > 0
+        if "stress" in properties:
+            if not has_volume:
+                raise PropertyNotImplementedError(
+                    f"{structure.name} has no three-dimensional cell, so it has no stress."
+                )
+            self._stress_is_used = True
+        predictions = self._evaluate(structure, stress=self._stress_is_used and has_volume)
+        self.results = _combine(predictions)
+        self._check_results(structure)
+
+    def _evaluate(self, structure: Structure, stress: bool) -> list[Prediction]:
+        self.neighbours.update(structure)
+        batches: dict[float, Batch] = {}
+        for cutoff in {potential.cutoff for potential in self.potentials}:
+            edges = self.neighbours.within(cutoff)
+            batches[cutoff] = make_batch([structure], cutoff, [edges]).to(self.device)
+        return [potential(batches[potential.cutoff], stress=stress) for potential in self.potentials]
+
+    def _check_results(self, structure: Structure) -> None:
+        if not (np.isfinite(self.results["energy"]) and np.isfinite(self.results["forces"]).all()):
+            self.results = {}
+            raise StructureError(
+                f"the potential gives an energy or forces that are not finite numbers for {structure.name}; check the "
+                "structure for atoms that are too close, and the model for damaged weights."
+            )
+
+
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(
+            f"device {device!r} cannot be used ({reason}); choose 'cpu' or a GPU that is there."
+        ) from None
+    return found
+
+
+def _prepared(model: Model, dtype: torch.dtype, device: torch.device) -> Potential:
+    """A copy for inference: the caller's potential keeps its precision, device and gradients."""
+    potential = copy.deepcopy(model) if isinstance(model, Potential) else open_model(model)[0]
+    return potential.to(device=device, dtype=dtype).eval().requires_grad_(False)
+
+
+def _combine(predictions: list[Prediction]) -> dict[str, Any]:
+    """Means over the members, and standard deviations where there are several."""
+    energies = np.array([float(prediction.energy) for prediction in predictions])
+    forces = np.stack([_numpy(prediction.forces) for prediction in predictions])
+    results: dict[str, Any] = {
+        "energy": float(energies.mean()),
+        "free_energy": float(energies.mean()),
+        "energies": np.mean([_numpy(prediction.atom_energies) for prediction in predictions], axis=0),
+        "forces": forces.mean(axis=0),
+    }
+    if predictions[0].stress is not None:
+        stress = np.mean([_numpy(prediction.stress)[0] for prediction in predictions], axis=0)
+        results["stress"] = np.asarray(full_3x3_to_voigt_6_stress(stress))
+    if len(predictions) > 1:
+        results["energy_std"] = float(energies.std(ddof=1))
+        results["forces_std"] = forces.std(axis=0, ddof=1)
+    return results
+
+
+def _numpy(tensor: torch.Tensor | None) -> FloatArray:
+    assert tensor is not None
+    return tensor.detach().cpu().numpy().astype(np.float64)

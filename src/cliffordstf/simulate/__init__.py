@@ -1,0 +1,1 @@
+"""Molecular dynamics and relaxation with any ASE calculator."""

@@ -1,0 +1,199 @@
+"""The one typed description of a training run: validation, defaults, documentation and JSON schema come from it."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from cliffordstf.data.units import LabelKeys, Units
+from cliffordstf.errors import ConfigError
+from cliffordstf.text import did_you_mean
+from cliffordstf.train.loss import LossConfig
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+_UNITS_OF_TIME = {"s": 1, "sec": 1, "min": 60, "h": 3600}
+
+
+def parse_duration(value: Any) -> Any:
+    """Seconds from a number or from text such as `90s`, `20min`, `1.5h`."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9.]+)\s*(s|sec|min|h)?\s*", value)
+    if match is None:
+        raise ValueError(f"'{value}' is not a duration; write 90s, 20min or 1.5h")
+    return float(match.group(1)) * _UNITS_OF_TIME[match.group(2) or "s"]
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration)]
+
+
+class DataConfig(_Config):
+    """Where structures come from and how they are divided."""
+
+    train: str = Field(description="File, folder or pattern with the structures to learn from.")
+    valid: float | str = Field(
+        0.05, description="Validation set: a fraction (below 1) or count of the training file, or a file."
+    )
+    test: float | str = Field(0.0, description="Test set, the same way; evaluated once, after training.")
+    train_size: float | None = Field(None, description="Use only this fraction or count for training.")
+    train_indices: str | None = Field(None, description="Index file (official splits) that picks the training set.")
+    test_indices: str | None = Field(None, description="Index file that picks the test set from the training file.")
+    split_seed: int = Field(0, description="Seed of the random split.")
+    units: Units = Field(Units(), description="Units of the files; inside everything is in eV and Å.")
+    keys: LabelKeys = Field(LabelKeys(), description="Names of the labels in the files; found by default.")
+    reference: Literal["auto", "isolated", "least-squares", "none"] | dict[str, float] = Field(
+        "auto", description="Free-atom energies: how to find them, or eV by chemical symbol."
+    )
+    cache: str | None = Field(None, description="File that keeps neighbour lists between runs.")
+
+
+class OptimizerConfig(_Config):
+    """How weights are changed."""
+
+    name: Literal["adam", "amsgrad", "adamw", "muon"] = Field(
+        "amsgrad", description="adam, amsgrad, adamw, or muon (orthogonalised momentum for matrices)."
+    )
+    learning_rate: float = Field(5e-3, gt=0, description="Peak learning rate.")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the moments.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay (adamw, muon).")
+    clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
+
+
+class ScheduleConfig(_Config):
+    """Learning rate over the run."""
+
+    kind: Literal["cosine", "plateau", "constant"] = Field("cosine", description="Shape.")
+    warmup_steps: int = Field(100, ge=0, description="Steps over which the rate rises from zero.")
+    final: float = Field(0.005, ge=0, le=1, description="Last rate of the cosine, as a share of the peak.")
+    factor: float = Field(0.7, gt=0, lt=1, description="Plateau: what the rate is multiplied by.")
+    patience: int = Field(10, ge=1, description="Plateau: validations without improvement before that.")
+
+
+class FineTuneConfig(_Config):
+    """Start from a trained model."""
+
+    model: str = Field(description="Model file or name of a shipped model.")
+    freeze: tuple[str, ...] = Field((), description="Parameters whose names contain one of these stay as they are.")
+    new_references: bool = Field(
+        True, description="Find free-atom energies anew from the data; false keeps the model's."
+    )
+
+
+class TrainConfig(_Config):
+    """A training run."""
+
+    data: DataConfig
+    model: dict[str, Any] = Field(
+        {"preset": "default"},
+        description="Preset and the options that differ from it, e.g. {preset: default, lmax: 3}.",
+    )
+    loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
+    optimizer: OptimizerConfig = Field(OptimizerConfig())
+    schedule: ScheduleConfig = Field(ScheduleConfig())
+    batch_size: int | Literal["auto"] = Field("auto", description="Structures per step; auto aims at about 50 atoms.")
+    max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
+    max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
+    budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")
+    epochs: int | None = Field(None, ge=1, description="Passes over the training set; the first limit reached ends.")
+    patience: int | None = Field(None, ge=1, description="Stop after this many validations without improvement.")
+    validate_every: int | Literal["auto"] = Field("auto", description="Epochs between validations.")
+    checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
+    average: float = Field(0.995, ge=0, lt=1, description="Decay of the moving average of weights; 0 for none.")
+    precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")
+    seed: int = Field(0, description="Of initial weights and of the order of structures.")
+    finetune: FineTuneConfig | None = Field(None, description="Start from a trained model.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_length(cls, values: Any) -> Any:
+        """A run needs an end; fifteen minutes if nothing is said."""
+        if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") is None:
+            return {**values, "budget": 900.0}
+        return values
+
+
+def parse_train_config(values: dict[str, Any]) -> TrainConfig:
+    """Validate a mapping.
+
+    Raises:
+        ConfigError: Names the first bad option by its full path, with the nearest valid name if it is misspelt.
+    """
+    try:
+        return TrainConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(f"there is no option '{where}'{_nearest(first['loc'])}.") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"option '{where}': {message[0].lower()}{message[1:]}.") from None
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    """Did-you-mean among the fields beside a misspelt one."""
+    model: Any = TrainConfig
+    for part in location[:-1]:
+        annotation = model.model_fields[str(part)].annotation
+        model = next(
+            (a for a in (annotation, *getattr(annotation, "__args__", ())) if hasattr(a, "model_fields")), None
+        )
+        if model is None:
+            return ""
+    return did_you_mean(str(location[-1]), model.model_fields)
+
+
+def load_config(path: Path | None, overrides: list[str], base: dict[str, Any] | None = None) -> TrainConfig:
+    """Config from a YAML file and `key=value` overrides, later ones winning.
+
+    Args:
+        path: YAML file, or None.
+        overrides: Such as `model.lmax=3` or `optimizer.learning_rate=1e-3`; values are YAML.
+        base: Values that the file and the overrides may replace.
+    """
+    values: dict[str, Any] = dict(base or {})
+    if path is not None:
+        try:
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}; check the path.") from None
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
+        values = _merged(values, loaded or {})
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if not separator:
+            raise ConfigError(f"'{override}' is not an override; write key=value, for example model.lmax=3.")
+        nested: Any = _scalar(text)
+        for part in reversed(key.split(".")):
+            nested = {part: nested}
+        values = _merged(values, nested)
+    return parse_train_config(values)
+
+
+def _scalar(text: str) -> Any:
+    value = yaml.safe_load(text)
+    if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in change.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = _merged(result[key], value) if both else value
+    return result
+
+
+def to_yaml(config: TrainConfig) -> str:
+    """The config as YAML, every option written out."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,101 @@
+"""Run a potential over a data set."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cliffordstf.data.dataset import BatchPlan, Dataset, LabelledBatch
+from cliffordstf.data.references import References, composition_matrix
+from cliffordstf.data.structure import FloatArray
+from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.train.evaluation import Evaluation
+
+
+class ZeroModel(Protocol):
+    """Energies of the zero-information model."""
+
+    def __call__(self, dataset: Dataset) -> FloatArray:
+        """eV, (frames,)."""
+        ...
+
+
+def constant_energy(train: Dataset, references: References) -> ZeroModel:
+    """The zero-information energy: free atoms plus the training set's mean of what is left per atom.
+
+    For structures of one composition this is the mean energy of the training set.
+    """
+    residuals = [
+        (float(frame.energy) - references.of(frame)) / len(frame.structure)
+        for frame in train.frames
+        if frame.energy is not None and frame.has_energy
+    ]
+    mean = float(np.mean(residuals)) if residuals else 0.0
+    return lambda dataset: np.array([references.of(f) + mean * len(f.structure) for f in dataset.frames])
+
+
+def own_constant_energy(dataset: Dataset) -> FloatArray:
+    """The zero row without a training set: a least-squares fit of energies per element to the data themselves."""
+    elements = sorted({int(number) for frame in dataset.frames for number in frame.structure.numbers})
+    matrix = composition_matrix(dataset.frames, elements)
+    energies = np.array([np.nan if f.energy is None else f.energy for f in dataset.frames], dtype=np.float64)
+    known = np.isfinite(energies)
+    if not known.any():
+        return np.full(len(energies), np.nan)
+    solution = np.linalg.lstsq(matrix[known], energies[known], rcond=None)[0]
+    return np.asarray(matrix @ solution)
+
+
+def evaluate(
+    potential: Potential,
+    dataset: Dataset,
+    plan: BatchPlan,
+    zero: ZeroModel = own_constant_energy,
+    progress: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Predict every frame of a data set.
+
+    Args:
+        potential: The potential.
+        dataset: Labelled structures.
+        plan: How to batch them.
+        zero: Energies of the zero-information model.
+        progress: Called with the number of structures done after each batch.
+    """
+    device = potential.species_of_number.device
+    wants_stress = any(frame.has_stress for frame in dataset.frames)
+    found: list[tuple[Prediction, LabelledBatch]] = []
+    for labels in dataset.batches(plan):
+        prediction = potential(labels.batch.to(device), stress=wants_stress)
+        found.append((prediction, labels))
+        if progress is not None:
+            progress(labels.batch.size)
+    atoms = dataset.atoms
+    return Evaluation(
+        frames=dataset.frames,
+        energy=_join([p.energy for p, _ in found]),
+        energy_label=_join([labels.energy for _, labels in found]),
+        forces=_join([_forces(p) for p, _ in found]),
+        force_labels=_join([labels.forces for _, labels in found]),
+        stress=_join([_stress(p) for p, _ in found]),
+        stress_labels=_join([labels.stress for _, labels in found]),
+        structure_of_atom=np.repeat(np.arange(len(dataset)), atoms),
+        numbers=np.concatenate([frame.structure.numbers for frame in dataset.frames]),
+        zero_energy=zero(dataset),
+    )
+
+
+def _join(parts: list[Tensor]) -> FloatArray:
+    return np.asarray(torch.cat([part.detach().cpu() for part in parts]).numpy(), dtype=np.float64)
+
+
+def _forces(prediction: Prediction) -> Tensor:
+    assert prediction.forces is not None
+    return prediction.forces
+
+
+def _stress(prediction: Prediction) -> Tensor:
+    missing = prediction.energy.new_full((len(prediction.energy), 3, 3), torch.nan)
+    return missing if prediction.stress is None else prediction.stress

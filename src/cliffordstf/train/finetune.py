@@ -1,0 +1,68 @@
+"""Start a run from a trained model: frozen parts, new reference energies, added elements."""
+
+import torch
+from torch import Tensor
+
+from cliffordstf.data.references import References
+from cliffordstf.data.structure import symbol
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.model.build import build_from_config
+from cliffordstf.model.config import parse_config
+from cliffordstf.model.potential import Potential
+from cliffordstf.model.reference import AtomicReference
+from cliffordstf.model.shipped import open_model
+from cliffordstf.train.config import FineTuneConfig
+
+
+def start_from(
+    config: FineTuneConfig, elements: tuple[int, ...], references: References
+) -> tuple[Potential, References]:
+    """A potential with the weights of a trained one, for its elements and those of the new data.
+
+    Rows of parameters that belong to an element are carried over by element; those of new elements start from the
+    mean of the known ones.
+
+    Args:
+        config: Which model, what to freeze, which references.
+        elements: Elements of the new data.
+        references: Free-atom energies found in the new data.
+    """
+    old, info = open_model(config.model)
+    every = tuple(sorted({*old.elements, *elements}))
+    energies = dict(zip(old.elements, old.reference.energies.tolist(), strict=True))
+    if config.new_references:
+        energies |= references.energies
+    elif set(elements) - set(old.elements):
+        added = ", ".join(symbol(number) for number in sorted(set(elements) - set(old.elements)))
+        raise DataError(f"the model knows no free-atom energy of {added}; set finetune.new_references=true.")
+    reference = AtomicReference(every, energies, float(old.reference.scale))
+    potential = build_from_config(parse_config({**info.config, "elements": every}), reference)
+    rows = [old.elements.index(number) if number in old.elements else -1 for number in every]
+    carried = {
+        name: _carry(tensor, old.state_dict()[name], rows)
+        for name, tensor in potential.state_dict().items()
+        if not name.startswith("reference.")
+    }
+    potential.load_state_dict(carried | {k: v for k, v in potential.state_dict().items() if k.startswith("reference.")})
+    _freeze(potential, config.freeze)
+    return potential, References(energies, "from the model" if not config.new_references else references.mode)
+
+
+def _carry(new: Tensor, old: Tensor, rows: list[int]) -> Tensor:
+    """The old tensor, or for one with a row per element, its rows in the order of the new elements."""
+    if new.shape == old.shape:
+        return old
+    mean = old.mean(dim=0)
+    return torch.stack([old[row] if row >= 0 else mean for row in rows])
+
+
+def _freeze(potential: Potential, patterns: tuple[str, ...]) -> None:
+    for pattern in patterns:
+        matching = [p for name, p in potential.named_parameters() if pattern in name]
+        if not matching:
+            names = sorted({name.split(".")[1] for name, _ in potential.named_parameters()})
+            raise ConfigError(
+                f"finetune.freeze: no parameter's name contains '{pattern}'; there are {', '.join(names)}."
+            )
+        for parameter in matching:
+            parameter.requires_grad_(False)

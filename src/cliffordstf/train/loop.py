@@ -1,0 +1,274 @@
+"""The training loop."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
+from cliffordstf.errors import CliffordSTFError
+from cliffordstf.model.potential import Potential
+from cliffordstf.train import parallel
+from cliffordstf.train.averaging import WeightAverage
+from cliffordstf.train.checkpoint import load_checkpoint, save_checkpoint
+from cliffordstf.train.config import TrainConfig
+from cliffordstf.train.evaluate import ZeroModel, evaluate
+from cliffordstf.train.loss import combine, loss_sums
+from cliffordstf.train.metrics import compute_metrics
+from cliffordstf.train.optimizers import Schedule, make_optimizer
+
+
+class DivergedError(CliffordSTFError, RuntimeError):
+    """The loss is no longer a number."""
+
+
+@dataclass
+class Progress:
+    """Where a run is; all of it goes into checkpoints.
+
+    Attributes:
+        epoch: Passes finished.
+        batch: Batches finished of the current pass.
+        step: Updates done.
+        seconds: Training time, over all sittings.
+        best: Best validation score, and at which epoch.
+        waited: Validations since then.
+        loss_sum, loss_count: Of the current pass.
+        history: One row per validation.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    seconds: float = 0.0
+    best: float = float("inf")
+    best_epoch: int = 0
+    waited: int = 0
+    loss_sum: float = 0.0
+    loss_count: int = 0
+    history: list[dict[str, float | None]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the loop tells the outside.
+
+    Attributes:
+        step: Called after every update with the progress, the share of the run done and the loss.
+        validated: Called after every validation with the new row of the history.
+        best: Called with the weight average in place whenever validation is the best so far.
+    """
+
+    step: Callable[[Progress, float, float], None]
+    validated: Callable[[dict[str, float | None]], None]
+    best: Callable[[], None]
+
+
+class Trainer:
+    """Trains a potential; `run` goes from wherever the progress is to the end.
+
+    Args:
+        potential: With its reference energies and scale set.
+        train, valid: Data; without validation data the last weights are the best.
+        plan: How to batch.
+        config: The run's config.
+        zero: Energies of the zero-information model, for the validation metrics.
+        checkpoint: File to write checkpoints to.
+        hooks: What to tell the outside.
+    """
+
+    def __init__(
+        self,
+        potential: Potential,
+        train: Dataset,
+        valid: Dataset,
+        plan: BatchPlan,
+        config: TrainConfig,
+        zero: ZeroModel,
+        checkpoint: Path,
+        hooks: Hooks,
+    ) -> None:
+        self.potential, self.train, self.valid = potential, train, valid
+        self.plan, self.config, self.zero, self.checkpoint, self.hooks = plan, config, zero, checkpoint, hooks
+        self.optimizer = make_optimizer(config.optimizer, potential.parameters())
+        self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
+        self.average = WeightAverage(potential, config.average) if config.average else None
+        self.progress = Progress()
+        self.wants_stress = config.loss.stress.weight > 0 and any(frame.has_stress for frame in train.frames)
+        self.wants_forces = any(frame.has_forces for frame in train.frames)
+        self._stop_requested = False
+
+    def resume(self) -> None:
+        """Take up the last checkpoint."""
+        state = load_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average)
+        self.progress = Progress(**state["progress"])
+        self.schedule.restore(state["schedule"])
+
+    def run(self) -> bool:
+        """Train to the end; False if a signal asked to stop before, with a checkpoint written."""
+        with self._stop_on_signals():
+            while not self._finished():
+                if not self._epoch():
+                    return False
+        return True
+
+    def share_done(self) -> float:
+        """Share of the run that is done, by time or by epochs, whichever is further."""
+        shares = []
+        if self.config.budget is not None:
+            shares.append(self.progress.seconds / self.config.budget)
+        if self.config.epochs is not None:
+            shares.append((self.progress.epoch + self.progress.batch / max(1, self._batches)) / self.config.epochs)
+        return min(1.0, max(shares))
+
+    def _finished(self) -> bool:
+        stopped_early = self.config.patience is not None and self.progress.waited >= self.config.patience
+        return self.share_done() >= 1.0 or stopped_early
+
+    @property
+    def _batches(self) -> int:
+        """Batches in a pass, near enough for the share done."""
+        return max(1, -(-len(self.train) // self.plan.size))
+
+    def _epoch(self) -> bool:
+        """One pass over the data, from the batch where the progress is; False if stopped by a signal."""
+        progress = self.progress
+        order = shuffled(len(self.train), self.config.seed, progress.epoch)
+        groups = self.plan.split(self.train, order)
+        last_save = time.perf_counter()
+        for indices in groups[progress.batch :]:
+            self._timed_step(indices)
+            if parallel.share(self._stop_requested):
+                self._save()
+                return False
+            if self.config.budget is not None and progress.seconds >= self.config.budget:
+                break
+            if time.perf_counter() - last_save > 60 * self.config.checkpoint_minutes:
+                self._save()
+                last_save = time.perf_counter()
+        progress.epoch += 1
+        progress.batch = 0
+        if progress.epoch % self._validation_interval(len(groups)) == 0 or self._finished():
+            self._validate()
+        self._save()
+        return True
+
+    def _validation_interval(self, batches: int) -> int:
+        if self.config.validate_every != "auto":
+            return self.config.validate_every
+        return max(1, -(-150 // batches))
+
+    def _timed_step(self, indices: list[int]) -> None:
+        started = time.perf_counter()
+        loss = self._step(indices)
+        elapsed = parallel.share(time.perf_counter() - started)
+        progress = self.progress
+        progress.seconds += elapsed
+        progress.batch += 1
+        progress.step += 1
+        progress.loss_sum += loss
+        progress.loss_count += 1
+        self.hooks.step(progress, self.share_done(), loss)
+
+    def _step(self, indices: list[int]) -> float:
+        """One update; under torchrun each process takes its part of the batch and the gradients are added."""
+        share = self.share_done()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.schedule.rate(self.progress.step, share)
+        self.optimizer.zero_grad(set_to_none=True)
+        mine = indices[parallel.rank() :: parallel.world()]
+        device = self.potential.species_of_number.device
+        zeros = torch.zeros(3, dtype=torch.float64, device=device)
+        sums = None
+        if mine:
+            labels = self.train.batch(mine).to(device)
+            prediction = self.potential(labels.batch, forces=self.wants_forces, stress=self.wants_stress, train=True)
+            sums = loss_sums(self.config.loss, prediction, labels, self.potential.reference.scale)
+        counts = parallel.sum_over_processes(sums.counts if sums is not None else zeros)
+        loss = zeros.sum()
+        if sums is not None:
+            loss = combine(self.config.loss, sums, counts, share)
+            loss.backward()
+        parallel.sum_gradients(self.potential)
+        total = float(parallel.sum_over_processes(loss.detach()))
+        if not np.isfinite(total):
+            raise DivergedError(
+                f"the loss became {total} at step {self.progress.step}; lower optimizer.learning_rate or look for "
+                f"outliers with 'cliffordstf data inspect'; the last checkpoint is {self.checkpoint}."
+            )
+        if self.config.optimizer.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.potential.parameters(), self.config.optimizer.clip)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.potential)
+        return total
+
+    def _validate(self) -> None:
+        progress = self.progress
+        row: dict[str, Any] = {
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "seconds": progress.seconds,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "train_loss": progress.loss_sum / max(1, progress.loss_count),
+        }
+        progress.loss_sum, progress.loss_count = 0.0, 0
+        with self.average.applied(self.potential) if self.average is not None else _nothing():
+            row |= parallel.share(self._validation_row() if parallel.is_main() else {})
+            score = self._score(row)
+            if score < progress.best:
+                progress.best, progress.best_epoch, progress.waited = score, progress.epoch, 0
+                self.hooks.best()
+            else:
+                progress.waited += 1
+        self.schedule.observe(score)
+        progress.history.append(row)
+        self.hooks.validated(row)
+
+    def _validation_row(self) -> dict[str, Any]:
+        if len(self.valid) == 0:
+            return {}
+        plan = BatchPlan(4 * self.plan.size, self.plan.max_atoms, self.plan.max_edges)
+        metrics = compute_metrics(evaluate(self.potential, self.valid, plan, self.zero))
+        names = ("energy_mae_mev", "energy_mae_mev_per_atom", "force_mae_mev_per_a", "force_cosine")
+        return {f"valid_{name}": metrics[name] for name in (*names, "stress_mae_mev_per_a3")}
+
+    @staticmethod
+    def _score(row: dict[str, Any]) -> float:
+        """What is to be small: the force error, or without forces the energy error, or without validation the loss."""
+        for name in ("valid_force_mae_mev_per_a", "valid_energy_mae_mev_per_atom"):
+            if row.get(name) is not None:
+                return float(row[name])
+        return -float(row["step"])
+
+    def _save(self) -> None:
+        if parallel.is_main():
+            state = {"progress": self.progress.__dict__, "schedule": self.schedule.state()}
+            save_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average, state)
+
+    @contextmanager
+    def _stop_on_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT ask for a checkpoint and an end after the current step; a second one ends at once."""
+
+        def ask(number: int, _frame: FrameType | None) -> None:
+            self._stop_requested = True
+            signal.signal(number, previous[number])
+
+        previous = {int(number): signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

@@ -1,0 +1,131 @@
+"""Optimisers and learning-rate schedules."""
+
+from collections.abc import Callable, Iterable
+from math import cos, pi
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
+
+
+def make_optimizer(config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimiser that a config asks for."""
+    trainable = [parameter for parameter in parameters if parameter.requires_grad]
+    settings: dict[str, Any] = {"lr": config.learning_rate, "betas": config.betas}
+    if config.name == "adamw":
+        return torch.optim.AdamW(trainable, weight_decay=config.weight_decay, foreach=True, **settings)
+    if config.name == "muon":
+        return Muon(trainable, weight_decay=config.weight_decay, **settings)
+    return torch.optim.Adam(trainable, amsgrad=config.name == "amsgrad", foreach=True, **settings)
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose matrices are orthogonalised before they are applied; Adam for everything that is no matrix.
+
+    Parameters with two dimensions, and stacks of matrices with three, get the orthogonal factor of their momentum
+    (Newton-Schulz iteration), scaled to the size of an Adam step.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.0,
+        eps: float = 1e-8,
+        momentum: float = 0.95,
+    ) -> None:
+        settings = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "eps": eps, "momentum": momentum}
+        super().__init__(parameters, settings)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """One update."""
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["first"] = torch.zeros_like(parameter)
+                    if not _is_matrix(parameter):
+                        state["second"] = torch.zeros_like(parameter)
+                        state["step"] = torch.zeros(())
+                if group["weight_decay"]:
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.add_(_update(parameter, state, group), alpha=-group["lr"])
+        return loss
+
+
+def _is_matrix(parameter: Tensor) -> bool:
+    return parameter.ndim in (2, 3) and min(parameter.shape[-2:]) > 1
+
+
+def _update(parameter: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> Tensor:
+    gradient = parameter.grad
+    assert gradient is not None
+    if _is_matrix(parameter):
+        state["first"].lerp_(gradient, 1 - group["momentum"])
+        nesterov = gradient.lerp(state["first"], group["momentum"])
+        # 0.2 sqrt(larger side): the root mean square of an Adam update.
+        return orthogonal_factor(nesterov) * (0.2 * max(parameter.shape[-2:]) ** 0.5)
+    beta1, beta2 = group["betas"]
+    state["step"] += 1
+    state["first"].lerp_(gradient, 1 - beta1)
+    state["second"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    step = float(state["step"])
+    second = state["second"] / (1 - beta2**step)
+    return state["first"] / (1 - beta1**step) / (second.sqrt() + group["eps"])
+
+
+def orthogonal_factor(matrices: Tensor, iterations: int = 5) -> Tensor:
+    """Approximate orthogonal polar factor of matrices (..., m, n) by a quintic Newton-Schulz iteration."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-12)
+    tall = x.shape[-2] > x.shape[-1]
+    x = x.mT if tall else x
+    for _ in range(iterations):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.mT if tall else x
+
+
+class Schedule:
+    """Learning rate as a function of steps done, of the share of the run done, and of validation scores."""
+
+    def __init__(self, config: ScheduleConfig, peak: float) -> None:
+        self.config, self.peak = config, peak
+        self.reduction = 1.0
+        self.best = float("inf")
+        self.waited = 0
+
+    def rate(self, step: int, progress: float) -> float:
+        """Learning rate of a step (counted from 0)."""
+        warm = min(1.0, (step + 1) / (self.config.warmup_steps + 1))
+        if self.config.kind == "cosine":
+            final = self.config.final
+            return self.peak * warm * (final + (1 - final) * 0.5 * (1 + cos(pi * min(progress, 1.0))))
+        return self.peak * warm * self.reduction
+
+    def observe(self, score: float) -> None:
+        """Take a validation score into account (plateau)."""
+        if self.config.kind != "plateau":
+            return
+        if score < self.best * 0.999:
+            self.best, self.waited = score, 0
+        else:
+            self.waited += 1
+            if self.waited >= self.config.patience:
+                self.reduction *= self.config.factor
+                self.waited = 0
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint keeps."""
+        return {"reduction": self.reduction, "best": self.best, "waited": self.waited}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Take up the state of a checkpoint."""
+        self.reduction, self.best, self.waited = state["reduction"], state["best"], int(state["waited"])

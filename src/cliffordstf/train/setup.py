@@ -1,0 +1,205 @@
+"""From a config to everything a run needs: data divided and checked, references, scale, a potential."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from ase.data import atomic_numbers
+
+from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.readers import Source, read_frames
+from cliffordstf.data.references import References, find_references
+from cliffordstf.data.splits import leaked, random_split, read_indices
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.model.build import build_from_config
+from cliffordstf.model.config import ModelConfig
+from cliffordstf.model.potential import Potential
+from cliffordstf.model.presets import preset
+from cliffordstf.model.reference import AtomicReference
+from cliffordstf.train.config import DataConfig, TrainConfig
+from cliffordstf.train.finetune import start_from
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The divided data.
+
+    Attributes:
+        train, valid, test: Labelled structures; valid and test may be empty.
+        sources: What each file turned out to be.
+        warnings: What the user should know.
+    """
+
+    train: list[Frame]
+    valid: list[Frame]
+    test: list[Frame]
+    sources: list[Source]
+    warnings: list[str]
+
+
+def load_splits(config: DataConfig) -> Splits:
+    """Read the files and divide them.
+
+    Raises:
+        DataError: A file cannot be read, a set is empty, or no structure carries a label.
+    """
+    frames, source = read_frames(config.train, config.units, config.keys)
+    sources, warnings = [source], list(source.warnings)
+    held_out: dict[str, list[Frame]] = {}
+    fractions = {"valid": 0.0, "test": 0.0}
+    for name, value in (("valid", config.valid), ("test", config.test)):
+        if isinstance(value, str):
+            held_out[name], other = read_frames(value, config.units, config.keys)
+            sources.append(other)
+            warnings += other.warnings
+        else:
+            fractions[name] = value
+    pool = frames
+    if config.test_indices is not None:
+        held_out["test"] = [frames[i] for i in read_indices(Path(config.test_indices), len(frames))]
+    if config.train_indices is not None:
+        pool = [frames[i] for i in read_indices(Path(config.train_indices), len(frames))]
+    train, valid, test = random_split(
+        len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size
+    )
+    splits = Splits(
+        train=[pool[i] for i in train],
+        valid=held_out.get("valid", [pool[i] for i in valid]),
+        test=held_out.get("test", [pool[i] for i in test]),
+        sources=sources,
+        warnings=warnings,
+    )
+    _check_labels(splits.train, source)
+    splits.warnings.extend(_leaks(splits))
+    return splits
+
+
+def _check_labels(frames: Sequence[Frame], source: Source) -> None:
+    if not any(frame.has_energy or frame.has_forces for frame in frames):
+        raise DataError(
+            f"no structure of {source.path} carries an energy or forces under the keys {source.keys}; name them with "
+            "data.keys.energy=… and data.keys.forces=…, 'cliffordstf data inspect' shows what the file holds."
+        )
+
+
+def _leaks(splits: Splits) -> list[str]:
+    sets = {"training": splits.train, "validation": splits.valid, "test": splits.test}
+    names = list(sets)
+    found = []
+    for i, first in enumerate(names):
+        for second in names[i + 1 :]:
+            pairs = leaked(sets[first], sets[second])
+            if pairs:
+                found.append(
+                    f"{len(pairs)} of {len(sets[second])} {second} structures are also in the {first} set (for example "
+                    f"{sets[second][pairs[0][1]].structure.name}): errors on them say nothing about new structures."
+                )
+    return found
+
+
+def label_coverage(frames: Sequence[Frame]) -> dict[str, int]:
+    """How many structures carry each label."""
+    return {
+        "energy": sum(frame.has_energy for frame in frames),
+        "forces": sum(frame.has_forces for frame in frames),
+        "stress": sum(frame.has_stress for frame in frames),
+    }
+
+
+def force_scale(frames: Sequence[Frame], references: References) -> float:
+    """The energy scale: root mean square force component of the training set, eV/Å.
+
+    Without forces, the standard deviation of the energy per atom beyond the free atoms, eV.
+    """
+    parts = [frame.forces[np.isfinite(frame.forces).all(axis=1)] for frame in frames if frame.forces is not None]
+    forces = np.concatenate(parts) if parts else np.zeros((0, 3))
+    if len(forces) and (rms := float(np.sqrt((forces**2).mean()))) > 1e-6:
+        return rms
+    residuals = [
+        (float(f.energy) - references.of(f)) / len(f.structure) for f in frames if f.energy is not None and f.has_energy
+    ]
+    return max(float(np.std(residuals)) if residuals else 0.0, 1e-3)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything a run needs.
+
+    Attributes:
+        splits: The divided data.
+        train, valid, test: Data sets with neighbour lists.
+        plan: How to batch.
+        references: Free-atom energies.
+        potential: Ready to be trained.
+    """
+
+    splits: Splits
+    train: Dataset
+    valid: Dataset
+    test: Dataset
+    plan: BatchPlan
+    references: References
+    potential: Potential
+
+
+def prepare(config: TrainConfig) -> Setup:
+    """Read, divide and check the data and build the potential."""
+    splits = load_splits(config.data)
+    every = [*splits.train, *splits.valid, *splits.test]
+    elements = tuple(sorted({int(number) for frame in every for number in frame.structure.numbers}))
+    wanted = config.data.reference
+    references = find_references(splits.train, elements, _by_number(wanted) if isinstance(wanted, dict) else wanted)
+    splits.warnings.extend(references.warnings)
+    scale = force_scale(splits.train, references)
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    if config.finetune is not None:
+        potential, references = start_from(config.finetune, elements, references)
+    else:
+        potential = _build(config, splits.train, elements, references, scale)
+    potential.to(dtype)
+    cache = Path(config.data.cache) if config.data.cache else None
+    train, valid, test = (
+        Dataset(frames, potential.cutoff, cache if frames is splits.train else None)
+        for frames in (splits.train, splits.valid, splits.test)
+    )
+    return Setup(splits, train, valid, test, _plan(config, train), references, potential)
+
+
+def _by_number(energies: dict[str, float]) -> dict[int, float]:
+    unknown = [name for name in energies if name not in atomic_numbers]
+    if unknown:
+        raise ConfigError(f"data.reference names '{unknown[0]}', which is not a chemical symbol.")
+    return {int(atomic_numbers[name]): float(value) for name, value in energies.items()}
+
+
+def model_config(options: dict[str, Any], elements: tuple[int, ...], average_neighbours: float | None) -> ModelConfig:
+    """The model's config: preset, the user's options, and what follows from the data."""
+    options = dict(options)
+    name = str(options.pop("preset", "default"))
+    known = type(preset(name)).model_fields
+    if average_neighbours is not None and "average_neighbours" in known:
+        options.setdefault("average_neighbours", round(average_neighbours, 3))
+    return preset(name, **{"elements": elements, **options})
+
+
+def _build(
+    config: TrainConfig, frames: list[Frame], elements: tuple[int, ...], references: References, scale: float
+) -> Potential:
+    cutoff = model_config(config.model, elements, None).cutoff
+    sample = frames[:: max(1, len(frames) // 100)]
+    neighbours = Dataset(sample, cutoff).average_neighbours()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        reference = AtomicReference(elements, references.energies, scale)
+        return build_from_config(model_config(config.model, elements, neighbours), reference)
+
+
+def _plan(config: TrainConfig, train: Dataset) -> BatchPlan:
+    size = config.batch_size
+    if size == "auto":
+        size = int(np.clip(round(50 / float(np.median(train.atoms))), 1, 32))
+    return BatchPlan(size, config.max_atoms, config.max_edges)

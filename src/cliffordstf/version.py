@@ -1,0 +1,5 @@
+"""The package's version."""
+
+from importlib.metadata import version
+
+__version__ = version("cliffordstf")

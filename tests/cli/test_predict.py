@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+import typer
+from ase import Atoms
+from ase.build import bulk, molecule
+from ase.io import read, write
+from typer.testing import CliRunner
+
+import cliffordstf
+from cliffordstf.cli.predict import batches, predict
+from cliffordstf.data.structure import Structure
+from cliffordstf.errors import DataError, ModelFileError, StructureError, UnknownElementError
+from cliffordstf.model.file import save_model
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    app = typer.Typer()
+    app.command()(predict)
+    return app
+
+
+@pytest.fixture
+def model(tmp_path):
+    potential = cliffordstf.build("default/small", elements=["H", "C", "O", "Si", "Li"], seed=0, channels=8)
+    return save_model(potential, tmp_path / "model.safetensors")
+
+
+def test_every_structure_gets_its_labels_in_order(app, model, tmp_path):
+    source, out = tmp_path / "in.extxyz", tmp_path / "out.extxyz"
+    frames = [molecule("CH3CH2OH"), bulk("Si"), Atoms("O"), bulk("Si", cubic=True), molecule("H2O")]
+    frames[0].info["note"] = "kept"
+    frames[0].info["stress"] = np.eye(3)
+    for frame in frames:
+        frame.rattle(0.1, seed=1)
+    write(source, frames)
+    result = RUNNER.invoke(app, [str(model), str(source), "--out", str(out), "--atoms-per-batch", "11"])
+    assert result.exit_code == 0, result.output
+    assert "5 structures with 23 atoms" in result.output
+    potential = cliffordstf.model.shipped.open_model(model)[0].double()
+    for before, after in zip(read(source, ":"), read(out, ":"), strict=True):
+        expected = potential.predict(before)
+        assert after.get_chemical_formula() == before.get_chemical_formula()
+        assert after.get_potential_energy() == pytest.approx(float(expected.energy), abs=1e-7)
+        np.testing.assert_allclose(after.get_forces(), expected.forces, atol=1e-7)
+        assert ("stress" in after.calc.results) == bool(before.pbc.all())
+        if before.pbc.all():
+            np.testing.assert_allclose(after.get_stress(voigt=False), expected.stress[0], atol=1e-7)
+    assert read(out, 0).info["note"] == "kept"
+
+
+def test_labels_of_real_data_are_replaced(app, model, tmp_path, real_data):
+    source = next((real_data / "formats").glob("**/*.extxyz"), None) or next(real_data.glob("acac/**/*.xyz"))
+    frames = [atoms for atoms in read(source, ":5") if set(atoms.numbers) <= {1, 3, 6, 8, 14}]
+    if not frames:
+        pytest.skip(f"no usable frames in {source}")
+    small = tmp_path / "small.extxyz"
+    write(small, frames)
+    result = RUNNER.invoke(app, [str(model), str(small), "--out", str(tmp_path / "out.extxyz")])
+    assert result.exit_code == 0, result.output
+    assert len(read(tmp_path / "out.extxyz", ":")) == len(frames)
+
+
+def test_batches_keep_the_order_and_the_limit():
+    sizes = [3, 3, 3, 20, 1, 9, 1]
+    structures = [Structure(np.ones(n), np.arange(3 * n).reshape(n, 3)) for n in sizes]
+    found = list(batches(structures, 10))
+    assert [[sizes[i] for i in range(len(sizes))[part]] for part in found] == [[3, 3, 3], [20], [1, 9], [1]]
+
+
+def test_errors_name_file_and_structure_and_leave_no_output(app, model, tmp_path):
+    source, out = tmp_path / "in.extxyz", tmp_path / "out.extxyz"
+    command = [str(model), str(source), "--out", str(out)]
+
+    def error() -> BaseException | None:
+        return RUNNER.invoke(app, command).exception
+
+    assert isinstance(error(), DataError)
+    assert "there is no file" in str(error())
+    write(source, [molecule("H2O"), molecule("NH3")])
+    assert isinstance(error(), UnknownElementError)
+    assert "in.extxyz, structure 1 (H3N) holds N" in str(error())
+    broken = molecule("H2O")
+    broken.positions[0] = np.nan
+    write(source, [molecule("H2O"), broken])
+    assert isinstance(error(), StructureError)
+    assert "structure 1" in str(error())
+    source.write_text("3\nbroken\nH 0 0\n")
+    assert isinstance(error(), DataError)
+    assert "cannot read structure 0" in str(error())
+    command[0] = "no-such-model"
+    assert isinstance(error(), ModelFileError)
+    assert not out.exists()

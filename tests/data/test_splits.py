@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from cliffordstf.algebra.actions import random_rotation
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.splits import leaked, random_split, read_indices
+from cliffordstf.data.structure import Structure
+from cliffordstf.errors import DataError
+from cliffordstf.verify.structures import random_cluster
+
+
+def test_split_is_disjoint_complete_and_seeded():
+    train, valid, test = random_split(100, valid=0.1, test=20, seed=3)
+    assert (len(train), len(valid), len(test)) == (70, 10, 20)
+    assert sorted([*train, *valid, *test]) == list(range(100))
+    again = random_split(100, valid=0.1, test=20, seed=3)
+    assert all((a == b).all() for a, b in zip((train, valid, test), again, strict=True))
+    assert (random_split(100, 0.1, 20, seed=4)[0] != train).any()
+    assert len(random_split(100, 0.1, 20, seed=3, train=5)[0]) == 5
+
+
+@pytest.mark.parametrize(("valid", "test", "train"), [(60, 50, None), (0.5, 0.5, None), (10, 0, 95)])
+def test_impossible_splits_are_one_clear_error(valid, test, train):
+    with pytest.raises(DataError, match="100 structures cannot give"):
+        random_split(100, valid, test, 0, train)
+    with pytest.raises(DataError, match="valid=200 asks for 200 of 100"):
+        random_split(100, 200, 0, 0)
+
+
+def test_index_files(tmp_path):
+    path = tmp_path / "index_train_01.csv"
+    path.write_text("3\n1\n4\n")
+    assert read_indices(path, 5).tolist() == [3, 1, 4]
+    with pytest.raises(DataError, match="indices outside 0 to 3"):
+        read_indices(path, 4)
+    path.write_text("three\n")
+    with pytest.raises(DataError, match="does not hold whole numbers"):
+        read_indices(path, 4)
+    with pytest.raises(DataError, match="there is no index file"):
+        read_indices(tmp_path / "none.csv", 4)
+
+
+def test_leaks_are_found_even_when_the_structure_was_moved_and_turned(generator):
+    first = [Frame(random_cluster((1, 6, 8), seed=seed)) for seed in range(5)]
+    turned = first[3].structure.positions @ random_rotation(generator).numpy().T + 7.0
+    second = [Frame(random_cluster((1, 6, 8), seed=9)), Frame(Structure(first[3].structure.numbers, turned))]
+    assert leaked(first, second) == [(3, 1)]
+    nudged = Structure(first[3].structure.numbers, first[3].structure.positions + np.eye(10, 3) * 0.05)
+    assert leaked(first, [Frame(nudged)]) == []

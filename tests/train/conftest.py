@@ -1,0 +1,39 @@
+"""A small real data set: Lennard-Jones clusters, labelled exactly."""
+
+from pathlib import Path
+
+import pytest
+from ase import Atoms
+from ase.calculators.lj import LennardJones
+from ase.io import write
+
+from cliffordstf.verify.structures import random_cluster
+
+
+@pytest.fixture
+def clusters(tmp_path) -> Path:
+    """24 clusters of five atoms with energies and forces, as extxyz."""
+    images = []
+    for seed in range(24):
+        structure = random_cluster((18,), atoms=5, seed=seed, spacing=2.4)
+        atoms = Atoms(structure.numbers, structure.positions)
+        atoms.calc = LennardJones(sigma=2.2, epsilon=0.3, rc=8.0)
+        atoms.get_forces()
+        images.append(atoms)
+    path = tmp_path / "clusters.extxyz"
+    write(path, images)
+    return path
+
+
+@pytest.fixture
+def options(clusters) -> list[str]:
+    """A run of a second or two."""
+    return [
+        f"data.train={clusters}",
+        "data.valid=4",
+        "data.test=4",
+        "model={preset: default/small, channels: 4, hidden: 4, radial_width: 8}",
+        "batch_size=4",
+        "epochs=4",
+        "seed=1",
+    ]

@@ -1,0 +1,70 @@
+import pytest
+import yaml
+
+from cliffordstf.errors import ConfigError
+from cliffordstf.train.config import TrainConfig, load_config, parse_duration, to_yaml
+
+
+def test_overrides_win_over_the_file(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "data: {train: a.xyz, valid: 10}\nmodel: {preset: default, lmax: 3}\noptimizer: {learning_rate: 1e-3}\n"
+    )
+    config = load_config(path, ["model.channels=16", "optimizer.learning_rate=2e-3", "data.valid=0.2"])
+    assert config.model == {"preset": "default", "lmax": 3, "channels": 16}
+    assert config.optimizer.learning_rate == 2e-3
+    assert config.data.valid == 0.2
+    assert config.data.train == "a.xyz"
+
+
+def test_written_config_reads_back(tmp_path):
+    config = load_config(None, ["data.train=a.xyz", "budget=20min", "data.reference={H: -13.6}"])
+    path = tmp_path / "config.yaml"
+    path.write_text(to_yaml(config))
+    assert load_config(path, []) == config
+    assert yaml.safe_load(path.read_text())["budget"] == 1200.0
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("optimiser.name=adam", r"there is no option 'optimiser' \(did you mean 'optimizer'\?\)"),
+        ("optimizer.lerning_rate=1", r"there is no option 'optimizer.lerning_rate' \(did you mean 'learning_rate'\?\)"),
+        ("loss.forces.wieght=1", r"there is no option 'loss.forces.wieght' \(did you mean 'weight'\?\)"),
+        ("optimizer.name=sgd", "option 'optimizer.name': input should be 'adam'"),
+        ("budget=soon", "'soon' is not a duration"),
+        ("epochs", "'epochs' is not an override"),
+    ],
+)
+def test_mistakes_are_one_clear_error(override, message):
+    with pytest.raises(ConfigError, match=message):
+        load_config(None, ["data.train=a.xyz", override])
+
+
+def test_bad_yaml(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("data: [1, 2\n")
+    with pytest.raises(ConfigError, match="is not valid YAML"):
+        load_config(path, [])
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_config(tmp_path / "none.yaml", [])
+
+
+def test_a_run_has_an_end():
+    assert load_config(None, ["data.train=a"]).budget == 900.0
+    assert load_config(None, ["data.train=a", "epochs=3"]).budget is None
+
+
+def test_durations():
+    assert [parse_duration(text) for text in ("90s", "20min", "1.5h", "45")] == [90, 1200, 5400, 45]
+
+
+def test_every_option_is_documented():
+    def undocumented(model, path=""):
+        for name, field in model.model_fields.items():
+            if hasattr(field.annotation, "model_fields"):
+                yield from undocumented(field.annotation, f"{path}{name}.")
+            elif not field.description and not path:
+                yield name
+
+    assert list(undocumented(TrainConfig)) == []

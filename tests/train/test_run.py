@@ -1,0 +1,216 @@
+"""Whole runs: what they leave behind, exact restarts, kills, signals, several processes."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from ase import Atoms
+from ase.io import read, write
+from safetensors.torch import load_file
+
+from cliffordstf.errors import ConfigError, DataError, ModelFileError
+from cliffordstf.model.file import load_model
+from cliffordstf.train.config import load_config
+from cliffordstf.train.loop import DivergedError
+from cliffordstf.train.run import Silence, free_directory, resume, train
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from cliffordstf.cli.main import run; run()", *arguments]
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    return load_file(directory / "model.safetensors")
+
+
+def read_history(directory: Path) -> list[dict[str, str]]:
+    with (directory / "history.csv").open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def assert_same_weights(first: Path, second: Path) -> None:
+    a, b = weights(first), weights(second)
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+
+
+def test_a_run_leaves_model_metrics_history_and_config(options, tmp_path):
+    result = train(load_config(None, options), tmp_path / "run")
+    assert result is not None
+    assert {path.name for path in result.directory.iterdir()} >= {
+        "config.yaml", "history.csv", "last.ckpt", "best.safetensors", "model.safetensors", "metrics.json",
+    }  # fmt: skip
+    rows = read_history(result.directory)
+    assert [int(row["epoch"]) for row in rows] == [row["epoch"] for row in result.history]
+    metrics = json.loads((result.directory / "metrics.json").read_text())
+    assert metrics["test"]["n_structures"] == 4
+    assert metrics["test"]["zero_force_mae_mev_per_a"] > 0
+    potential, info = load_model(result.directory / "model.safetensors")
+    assert info.provenance["errors"]["test"]["force_mae_mev_per_a"] == metrics["test"]["force_mae_mev_per_a"]
+    assert info.provenance["data"][0]["sha256"]
+    assert potential.elements == (18,)
+
+
+def test_training_learns(options, tmp_path):
+    result = train(load_config(None, [*options, "epochs=60", "data.test=4"]), tmp_path / "run")
+    metrics = result.metrics["validation"]
+    assert metrics["force_mae_mev_per_a"] < 0.5 * metrics["zero_force_mae_mev_per_a"]
+
+
+class StopAt(Silence):
+    """Sends this process SIGTERM after some updates."""
+
+    def __init__(self, step: int) -> None:
+        self.at = step
+
+    def step(self, progress, share, loss) -> None:
+        if progress.step == self.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "amsgrad", "adamw", "muon"])
+@pytest.mark.parametrize("stop", [3, 9])
+def test_sigterm_and_resume_give_the_uninterrupted_run_bit_for_bit(options, tmp_path, optimizer, stop):
+    config = load_config(None, [*options, f"optimizer.name={optimizer}", "schedule.kind=cosine"])
+    whole = train(config, tmp_path / "whole")
+    assert train(config, tmp_path / "parts", StopAt(stop)) is None
+    parts = resume(tmp_path / "parts")
+    assert parts is not None
+    assert_same_weights(whole.directory, parts.directory)
+    drop = ("seconds",)
+    clean = [[{k: v for k, v in row.items() if k not in drop} for row in r.history] for r in (whole, parts)]
+    assert clean[0] == clean[1]
+
+
+def test_kill_nine_at_random_moments(options, tmp_path):
+    """SIGKILL whenever it comes: the resumed run ends with the weights of the uninterrupted one."""
+    wanted = int(os.environ.get("CLIFFORDSTF_TEST_KILLS", "3"))
+    extra = [*options[1:], f"epochs={10 * wanted}", "checkpoint_minutes=0.0002", "validate_every=7"]
+    train(load_config(None, [options[0], *extra]), tmp_path / "whole")
+    target = tmp_path / "killed"
+    checkpoint = target / "last.ckpt"
+    arguments = ["train", options[0].removeprefix("data.train="), *extra, "--out", str(target)]
+    rng = random.Random(0)
+    kills = 0
+    while True:
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        with subprocess.Popen(command(*arguments), env=ENVIRONMENT, stdout=subprocess.DEVNULL) as process:
+            while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.4))
+            if process.poll() is not None or kills == wanted:
+                assert process.wait() == 0
+                break
+            process.kill()
+        kills += 1
+        arguments = ["train", "--resume", str(target)]
+    assert kills == wanted
+    assert_same_weights(tmp_path / "whole", target)
+
+
+def test_two_processes_give_the_losses_of_one(options, tmp_path):
+    source = options[0].removeprefix("data.train=")
+    rest = [*options[1:], "precision=float64"]
+    single, double = tmp_path / "single", tmp_path / "double"
+    subprocess.run(
+        command("train", source, *rest, "--out", str(single)), env=ENVIRONMENT, check=True, capture_output=True
+    )
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
+    script = tmp_path / "run.py"
+    script.write_text("from cliffordstf.cli.main import run; run()\n")
+    subprocess.run(
+        [*launcher, str(script), "train", source, *rest, "--out", str(double)],
+        env=ENVIRONMENT, check=True, capture_output=True,
+    )  # fmt: skip
+    losses = [[float(row["train_loss"]) for row in read_history(path)] for path in (single, double)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+
+
+def test_budget_counts_training_time(options, tmp_path):
+    result = train(load_config(None, [*options, "epochs=null", "budget=1s"]), tmp_path / "run")
+    assert 1.0 <= result.provenance["training_seconds"] < 5.0
+
+
+def test_early_stopping(options, tmp_path):
+    config = load_config(
+        None, [*options, "epochs=500", "patience=2", "validate_every=1", "optimizer.learning_rate=1e-12"]
+    )
+    result = train(config, tmp_path / "run")
+    assert result.provenance["epochs"] < 50
+
+
+def relabelled(source: Path, target: Path, energy: bool = False, forces: bool = False) -> Path:
+    """The same structures with only some of their labels."""
+    images = []
+    for atoms in read(source, ":"):
+        bare = Atoms(atoms.numbers, atoms.positions)
+        if energy:
+            bare.info["energy"] = atoms.get_potential_energy()
+        if forces:
+            bare.arrays["forces"] = atoms.get_forces()
+        images.append(bare)
+    write(target, images)
+    return target
+
+
+def test_energy_only_and_forces_only_data(options, tmp_path, clusters):
+    only_energy = relabelled(clusters, tmp_path / "energy.extxyz", energy=True)
+    result = train(load_config(None, [*options, f"data.train={only_energy}"]), tmp_path / "energy")
+    assert result.metrics["test"]["force_mae_mev_per_a"] is None
+    assert result.metrics["test"]["energy_mae_mev"] is not None
+    only_forces = relabelled(clusters, tmp_path / "forces.extxyz", forces=True)
+    result = train(load_config(None, [*options, f"data.train={only_forces}"]), tmp_path / "forces")
+    assert result.metrics["test"]["energy_mae_mev"] is None
+    assert result.metrics["test"]["force_mae_mev_per_a"] is not None
+
+
+def test_no_labels_at_all_is_an_error(options, tmp_path, clusters):
+    bare = relabelled(clusters, tmp_path / "bare.extxyz")
+    with pytest.raises(DataError, match="carries an energy or forces"):
+        train(load_config(None, [*options, f"data.train={bare}"]), tmp_path / "run")
+
+
+def test_leaking_test_set_is_reported(options, tmp_path, clusters):
+    seen = []
+
+    class Listener(Silence):
+        def prepared(self, setup, directory) -> None:
+            seen.extend(setup.splits.warnings)
+
+    train(load_config(None, [*options, f"data.test={clusters}"]), tmp_path / "run", Listener())
+    assert any("test structures are also in the training set" in warning for warning in seen)
+
+
+def test_a_diverging_run_says_so_and_keeps_its_checkpoint(options, tmp_path):
+    config = load_config(
+        None, [*options, "optimizer.learning_rate=1e30", "optimizer.clip=null", "schedule.warmup_steps=0"]
+    )
+    with pytest.raises(DivergedError, match=r"lower optimizer\.learning_rate"):
+        train(config, tmp_path / "run")
+
+
+def test_damaged_checkpoint_is_one_clear_error(options, tmp_path):
+    train(load_config(None, options), tmp_path / "run")
+    (tmp_path / "run" / "last.ckpt").write_bytes(b"garbage")
+    with pytest.raises(ModelFileError, match="not a readable checkpoint"):
+        resume(tmp_path / "run")
+    with pytest.raises(ConfigError, match="holds no run"):
+        resume(tmp_path / "nothing")
+
+
+def test_nothing_is_overwritten(tmp_path):
+    assert free_directory(tmp_path / "run") == tmp_path / "run"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run-2").mkdir()
+    assert free_directory(tmp_path / "run") == tmp_path / "run-3"

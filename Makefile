@@ -23,7 +23,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 
 demo: setup
-	$(BIN)/cliffordstf verify
+	$(BIN)/cliffordstf demo
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)

@@ -1,16 +1,25 @@
 """CliffordSTF: interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks."""
 
+import os
+
+# OpenMP threads that wait by spinning make small steps up to a hundred times slower as soon as another program wants
+# the same cores. Has an effect only if torch is not loaded yet, and never overrides the user's choice.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError, UnknownElementError
+from cliffordstf.integrations.ase import Calculator
 from cliffordstf.model.build import build, build_from_config
 from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.model.presets import PRESETS
+from cliffordstf.model.shipped import load
 from cliffordstf.version import __version__
 
 __all__ = [
     "PRESETS",
     "Batch",
+    "Calculator",
     "CliffordSTFError",
     "ConfigError",
     "Potential",
@@ -21,5 +30,6 @@ __all__ = [
     "__version__",
     "build",
     "build_from_config",
+    "load",
     "make_batch",
 ]

@@ -107,6 +107,13 @@ def test_a_committee_that_disagrees():
         run_md(atoms.copy(), Calculator(members[0]), MDSettings(steps=1, guards=Guards(max_force_std=1.0)))
 
 
+def test_hot_velocities_that_came_with_the_atoms_are_no_explosion():
+    atoms = pair(3.0)
+    atoms.set_momenta([[0, 0, 20.0], [0, 0, -20.0]])
+    assert atoms.get_temperature() > 10 * 300 + 1000
+    assert run_md(atoms, atoms.calc, MDSettings(steps=2)).steps == 2
+
+
 def test_limits_are_checked():
     with pytest.raises(ConfigError, match=r"max_force=0"):
         Guards(max_force=0)

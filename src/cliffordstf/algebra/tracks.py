@@ -116,6 +116,11 @@ class Layout:
         position = self._slices[track]
         return features.narrow(1, position.start, track.dims)
 
+    def split(self, features: Tensor) -> dict[Track, Tensor]:
+        """All tracks of a feature, as views (atoms, 2l+1, channels)."""
+        parts = features.split([track.dims for track in self.tracks], dim=1)
+        return dict(zip(self.tracks, parts, strict=True))
+
     @cached_property
     def lmax(self) -> int:
         """Highest degree in the layout."""

@@ -7,9 +7,14 @@ from rich.console import Console
 
 from cliffordstf import __version__
 from cliffordstf.cli.data import data_app
+from cliffordstf.cli.demo import demo
 from cliffordstf.cli.evaluate import eval_command
+from cliffordstf.cli.generate import generate
+from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
+from cliffordstf.cli.predict import predict
 from cliffordstf.cli.presets import presets
+from cliffordstf.cli.relax import relax
 from cliffordstf.cli.train import train_command
 from cliffordstf.cli.verify import verify
 from cliffordstf.errors import CliffordSTFError
@@ -32,9 +37,14 @@ def root(
 
 app.command("train")(train_command)
 app.command("eval")(eval_command)
+app.command()(predict)
+app.command()(relax)
+app.command()(md)
 app.add_typer(data_app, name="data")
+app.command()(generate)
 app.command()(models)
 app.command()(presets)
+app.command()(demo)
 app.command()(verify)
 
 

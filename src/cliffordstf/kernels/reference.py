@@ -1,9 +1,10 @@
 """The operators in plain PyTorch: the oracle for every other implementation, and the one that runs everywhere.
 
 Differentiable to any order through autograd. Messages are materialised, so memory grows with the number of edges.
+Operands are split once and results concatenated once: the gradient of a slice would fill a whole tensor with zeros.
 """
 
-from collections import defaultdict
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -27,23 +28,22 @@ def edge_trilinear(
         (atoms, plan.target_dims, channels).
     """
     # index_select, not indexing: its gradient adds up in a fixed order.
-    sent = features.index_select(0, senders)
-    parts: dict[int, list[Tensor]] = defaultdict(list)
+    sent = _split(features.index_select(0, senders), ((p.source, p.coupling.a.dims) for p in plan.paths))
+    local = _split(edge_tensors, ((p.edge, p.coupling.b.dims) for p in plan.paths))
+    rows = weights.unbind(1)
+    messages: dict[int, Tensor] = {}
     for path, table in zip(plan.paths, plan.tables(features.dtype, features.device), strict=True):
-        coupling = path.coupling
-        local = edge_tensors.narrow(1, path.edge, coupling.b.dims)
-        operand = sent.narrow(1, path.source, coupling.a.dims)
-        if coupling.b.dims == 1:
-            message = operand * local[:, :, None] * path.scale
+        operand, edge = sent[path.source], local[path.edge]
+        weighted = operand * rows[path.weight][:, None]
+        if path.coupling.b.dims == 1:
+            message = weighted * (edge[:, :, None] * path.scale)
+        elif path.coupling.a.dims == 1:
+            message = (edge @ table[0])[:, :, None] * weighted
         else:
-            message = torch.einsum("eb,abc->eca", local, table) @ operand
-        parts[path.target].append(message * weights[:, path.weight, None, :])
-    result = features.new_zeros(features.shape[0], plan.target_dims, features.shape[2])
-    for target, messages in parts.items():
-        total = torch.stack(messages).sum(dim=0) if len(messages) > 1 else messages[0]
-        summed = features.new_zeros(features.shape[0], total.shape[1], features.shape[2])
-        result[:, target : target + total.shape[1]] = summed.index_add(0, receivers, total)
-    return result
+            message = torch.einsum("eb,abc->eca", edge, table) @ weighted
+        _accumulate(messages, path.target, message)
+    shape = (features.shape[0], plan.target_dims, features.shape[2])
+    return features.new_zeros(shape).index_add(0, receivers, _join(messages))
 
 
 def node_bilinear(plan: NodePlan, left: Tensor, right: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -58,19 +58,41 @@ def node_bilinear(plan: NodePlan, left: Tensor, right: Tensor, weights: Tensor |
     Returns:
         (atoms, plan.target_dims, channels).
     """
-    parts: dict[int, list[Tensor]] = defaultdict(list)
+    lefts = _split(left, ((p.left, p.coupling.a.dims) for p in plan.paths))
+    rights = _split(right, ((p.right, p.coupling.b.dims) for p in plan.paths))
+    rows = weights.unbind(0) if weights is not None else ()
     outer_products: dict[tuple[int, int], Tensor] = {}
+    results: dict[int, Tensor] = {}
     for path, table in zip(plan.paths, plan.tables(left.dtype, left.device), strict=True):
-        coupling = path.coupling
         key = (path.left, path.right)
         if key not in outer_products:
-            x = left.narrow(1, path.left, coupling.a.dims)
-            y = right.narrow(1, path.right, coupling.b.dims)
-            outer_products[key] = (x[:, :, None] * y[:, None]).flatten(1, 2)
+            outer_products[key] = (lefts[path.left][:, :, None] * rights[path.right][:, None]).flatten(1, 2)
         term = table.flatten(0, 1).T @ outer_products[key]
-        parts[path.target].append(term if weights is None else term * weights[path.weight])
-    result = left.new_zeros(left.shape[0], plan.target_dims, left.shape[2])
-    for target, terms in parts.items():
-        total = torch.stack(terms).sum(dim=0) if len(terms) > 1 else terms[0]
-        result[:, target : target + total.shape[1]] = total
-    return result
+        _accumulate(results, path.target, term * rows[path.weight] if rows else term)
+    return _join(results)
+
+
+def _split(tensor: Tensor, pieces: Iterable[tuple[int, int]]) -> dict[int, Tensor]:
+    """Pieces (start, length) of axis 1, by start; what lies between them is split off and left alone."""
+    wanted = sorted(set(pieces))
+    sizes, starts, position = [], [], 0
+    for start, length in wanted:
+        if start > position:
+            sizes.append(start - position)
+            starts.append(-1)
+        sizes.append(length)
+        starts.append(start)
+        position = start + length
+    if position < tensor.shape[1]:
+        sizes.append(tensor.shape[1] - position)
+        starts.append(-1)
+    return {start: part for start, part in zip(starts, tensor.split(sizes, dim=1), strict=True) if start >= 0}
+
+
+def _accumulate(sums: dict[int, Tensor], target: int, term: Tensor) -> None:
+    sums[target] = sums[target] + term if target in sums else term
+
+
+def _join(parts: dict[int, Tensor]) -> Tensor:
+    """Concatenate along axis 1 in the order of the targets, which tile it without gaps."""
+    return torch.cat([parts[target] for target in sorted(parts)], dim=1)

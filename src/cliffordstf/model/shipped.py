@@ -38,6 +38,11 @@ def open_model(name_or_path: Path | str) -> tuple[Potential, ModelInfo]:
     return load_model(resolve(name_or_path))
 
 
+def load(name_or_path: Path | str) -> Potential:
+    """A potential by the name of a shipped model or by the path of a model file."""
+    return open_model(name_or_path)[0]
+
+
 def shipped_info() -> dict[str, ModelInfo]:
     """What every shipped model says of itself."""
     return {name: read_info(path) for name, path in shipped_models().items()}

@@ -19,8 +19,7 @@ class NormGate(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out."""
         parts = []
-        for track in self.layout:
-            part = self.layout.take(features, track)
+        for track, part in self.layout.split(features).items():
             if track == SCALAR:
                 parts.append(nn.functional.silu(part))
             else:
@@ -43,10 +42,11 @@ class ScalarGate(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out; unit variance in gives about unit variance out."""
-        scalars = self.layout.take(features, SCALAR)
+        tracks = self.layout.split(features)
+        scalars = tracks[SCALAR]
         parts = [nn.functional.silu(scalars) * SILU_GAIN]
         if self.gate is not None:
-            gates = torch.sigmoid(self.gate(scalars[:, 0])).unflatten(1, (len(self.gated), -1))
-            for index, track in enumerate(self.gated):
-                parts.append(self.layout.take(features, track) * (SIGMOID_GAIN * gates[:, index, None]))
+            gates = torch.sigmoid(self.gate(scalars[:, 0])).unflatten(1, (len(self.gated), 1, -1)) * SIGMOID_GAIN
+            for gate, track in zip(gates.unbind(1), self.gated, strict=True):
+                parts.append(tracks[track] * gate)
         return torch.cat(parts, dim=1)

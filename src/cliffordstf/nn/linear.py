@@ -23,8 +23,9 @@ class TrackLinear(nn.Module):
     def tracks(self, features: Tensor, layout: Layout) -> dict[Track, Tensor]:
         """The mapped tracks (atoms, 2l+1, out_channels), read from features of a layout that holds them all."""
         mapped = {}
-        for matrix, track in zip(self.weight, self.layout, strict=True):
-            part = layout.take(features, track) @ matrix
+        parts = layout.split(features)
+        for matrix, track in zip(self.weight.unbind(0), self.layout, strict=True):
+            part = parts[track] @ matrix
             mapped[track] = part + self.bias if self.bias is not None and track == SCALAR else part
         return mapped
 
@@ -47,13 +48,8 @@ def restrict(features: Tensor, layout: Layout, wanted: Layout) -> Tensor:
     if layout == wanted:
         return features
     atoms, _, channels = features.shape
-    return torch.cat(
-        [
-            layout.take(features, track) if track in layout else features.new_zeros(atoms, track.dims, channels)
-            for track in wanted
-        ],
-        dim=1,
-    )
+    parts = layout.split(features)
+    return torch.cat([parts[t] if t in parts else features.new_zeros(atoms, t.dims, channels) for t in wanted], dim=1)
 
 
 SILU_GAIN = 1.6768

@@ -204,19 +204,18 @@ class DualTrackMessage(nn.Module):
             geometry.receivers,
         )
         terms = []
-        for (slot, track), start in self.targets:
-            part = sums.narrow(1, start, track.dims)
+        parts = sums.split([track.dims for (_, track), _ in self.targets], dim=1)
+        for ((slot, track), _), part in zip(self.targets, parts, strict=True):
             terms.append({track: part if slot == "direct" else part @ self._product_matrix(slot, track)})
         return merge(self.layout, *terms)
 
     def _sent_features(self, features: Tensor) -> Tensor:
         """What every atom sends: its grades, then the tracks that have been multiplied by a matrix."""
-        parts = [self.source.take(features, track) for track in self.grades]
+        tracks = self.source.split(features)
+        parts = [tracks[track] for track in self.grades]
         for sent in self.sent:
-            if sent.track is None:
-                part = node_bilinear(self.contraction, features, features)
-            else:
-                part = self.source.take(features, sent.track)
+            track = sent.track
+            part = node_bilinear(self.contraction, features, features) if track is None else tracks[track]
             parts.append(part @ self.weights[sent.name])
         return torch.cat(parts, dim=1)
 

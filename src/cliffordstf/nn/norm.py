@@ -43,8 +43,7 @@ class TrackNorm(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out."""
         parts = []
-        for scale, track in zip(self.scale, self.layout, strict=True):
-            part = self.layout.take(features, track)
+        for scale, (track, part) in zip(self.scale.unbind(0), self.layout.split(features).items(), strict=True):
             mean = squared_norm(part, track).mean(dim=1)
             parts.append(part * (mean + NORM_FLOOR).rsqrt()[:, None, None] * scale)
         return torch.cat(parts, dim=1)

@@ -52,6 +52,7 @@ class _Run:
         self.on_step = on_step
         self.random = np.random.default_rng(settings.seed)
         self.line = EnergyLine()
+        self.target_temperature = settings.temperature
         self.first_step = 0
         self.step = 0
         self.log: CsvLog | None = None
@@ -87,6 +88,8 @@ class _Run:
             self.first_step = self.step = state.step
         elif not self.atoms.get_momenta().any():
             draw_velocities(self.atoms, self.settings.temperature, self.random)
+        # Velocities that came with the atoms may be hotter than what the settings ask for.
+        self.target_temperature = max(self.settings.temperature, float(self.atoms.get_temperature()))
         self.integrator = make_integrator(self.atoms, self.settings, self.random)
         if state is not None:
             set_barostat_state(self.integrator, state.barostat)
@@ -107,7 +110,7 @@ class _Run:
     def _observe(self) -> None:
         """Check, log and save the state after a step."""
         atoms, settings = self.atoms, self.settings
-        settings.guards.check(atoms, settings.temperature)
+        settings.guards.check(atoms, self.target_temperature)
         potential, kinetic = float(atoms.get_potential_energy()), float(atoms.get_kinetic_energy())
         picoseconds = self.step * settings.timestep / FS_PER_PS
         temperature = float(atoms.get_temperature())

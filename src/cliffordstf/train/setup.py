@@ -23,6 +23,9 @@ from cliffordstf.model.reference import AtomicReference
 from cliffordstf.train.config import DataConfig, TrainConfig
 from cliffordstf.train.finetune import start_from
 
+SMALL_BATCH = 3000
+"""Edges; below this a second thread costs more than it brings."""
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -166,7 +169,12 @@ def prepare(config: TrainConfig) -> Setup:
         Dataset(frames, potential.cutoff, cache if frames is splits.train else None)
         for frames in (splits.train, splits.valid, splits.test)
     )
-    return Setup(splits, train, valid, test, _plan(config, train), references, potential)
+    plan = _plan(config, train)
+    if config.threads != "auto":
+        torch.set_num_threads(config.threads)
+    elif plan.size * float(np.mean(train.edges)) < SMALL_BATCH:
+        torch.set_num_threads(1)
+    return Setup(splits, train, valid, test, plan, references, potential)
 
 
 def _by_number(energies: dict[str, float]) -> dict[int, float]:

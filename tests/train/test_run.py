@@ -26,7 +26,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from cliffordstf.cli.main import run; run()", *arguments]
+    return [sys.executable, "-m", "cliffordstf", *arguments]
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:
@@ -126,11 +126,9 @@ def test_two_processes_give_the_losses_of_one(options, tmp_path):
     subprocess.run(
         command("train", source, *rest, "--out", str(single)), env=ENVIRONMENT, check=True, capture_output=True
     )
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29517"]
-    script = tmp_path / "run.py"
-    script.write_text("from cliffordstf.cli.main import run; run()\n")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     subprocess.run(
-        [*launcher, str(script), "train", source, *rest, "--out", str(double)],
+        [*launcher, "-m", "cliffordstf", "train", source, *rest, "--out", str(double)],
         env=ENVIRONMENT, check=True, capture_output=True,
     )  # fmt: skip
     losses = [[float(row["train_loss"]) for row in read_history(path)] for path in (single, double)]
@@ -214,3 +212,15 @@ def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run-2").mkdir()
     assert free_directory(tmp_path / "run") == tmp_path / "run-3"
+
+
+@pytest.mark.parametrize("name", ["paper/clifford", "paper/full"])
+@pytest.mark.parametrize("forces", ["direct", "conservative"])
+def test_the_papers_models_train_with_direct_and_conservative_forces(options, tmp_path, name, forces):
+    model = {"preset": name, "channels": 4, "hidden": 4, "heads": 2, "layers": 2, "forces": forces}
+    changed = [f"model.{key}={value}" for key, value in model.items()]
+    if name == "paper/full":
+        changed.append("model.routing=static")
+    result = train(load_config(None, [*options, *changed, "epochs=3"]), tmp_path / "run")
+    assert result.potential.force_mode == forces
+    assert result.metrics["test"]["force_mae_mev_per_a"] > 0

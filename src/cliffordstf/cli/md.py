@@ -89,4 +89,6 @@ def _print(result: MDResult, settings: MDSettings, atoms: int) -> None:
         console.print(f"energy drift    {result.drift:+.4f} meV/atom/ps")
     if result.neighbour_share is not None:
         console.print(f"neighbour list  {100 * result.neighbour_share:.1f} % of the time")
+    if result.memory_growth is not None:
+        console.print(f"memory          {result.memory_growth:+.1f} MB since step 1,000")
     console.print(f"written to {settings.trajectory}, {settings.log} and {settings.restart}")

@@ -50,7 +50,8 @@ def train_command(
             changes = {"budget": budget, "epochs": epochs}
             result = resume(resume_from, screen, **changes)
         else:
-            config = _config(source, overrides or [], budget, epochs, test)
+            example = "structures.extxyz" if show_config else None
+            config = _config(source or example, overrides or [], budget, epochs, test)
             if show_config:
                 typer.echo(to_yaml(config), nl=False)
                 return

@@ -165,5 +165,5 @@ def _info(metadata: dict[str, str], path: Path) -> ModelInfo:
 def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
     """Bring the config of an older format version up to date. Version 0 called the profile `kind`."""
     if version < 1 and "kind" in config:
-        config = {**config, "profile": config.pop("kind")}
+        return {("profile" if name == "kind" else name): value for name, value in config.items()}
     return config

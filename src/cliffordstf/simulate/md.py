@@ -1,8 +1,10 @@
 """Molecular dynamics: one loop around ASE's integrators, with guards, logs and exact restarts."""
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,17 @@ from cliffordstf.simulate.settings import MDResult, MDSettings
 
 MEV_PER_EV = 1000.0
 FS_PER_PS = 1000.0
+SETTLED_AFTER = 1000
+"""Steps after which every buffer has been allocated once."""
+
+
+def resident_memory() -> float:
+    """Memory of this process, MB; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def run_md(
@@ -57,6 +70,7 @@ class _Run:
         self.step = 0
         self.log: CsvLog | None = None
         self.trajectory: TrajectoryFile | None = None
+        self.settled_memory: float | None = None
         self.integrator: Any  # ASE's integrators share no typed interface
 
     def run(self) -> MDResult:
@@ -77,7 +91,8 @@ class _Run:
             None if neighbour_start is None or neighbour_end is None else (neighbour_end - neighbour_start) / seconds
         )
         drift = self.line.slope() * MEV_PER_EV / len(self.atoms)
-        return MDResult(self.first_step, self.step, drift, self.line.mean_temperature(), seconds, share)
+        growth = None if self.settled_memory is None else resident_memory() - self.settled_memory
+        return MDResult(self.first_step, self.step, drift, self.line.mean_temperature(), seconds, share, growth)
 
     def _prepare(self) -> None:
         state: State | None = None
@@ -106,6 +121,8 @@ class _Run:
         self.integrator.step()
         self.step += 1
         self._observe()
+        if self.step - self.first_step == SETTLED_AFTER and resident_memory() > 0:
+            self.settled_memory = resident_memory()
 
     def _observe(self) -> None:
         """Check, log and save the state after a step."""

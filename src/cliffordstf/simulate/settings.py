@@ -93,6 +93,8 @@ class MDResult:
         mean_temperature: K, over every step; kinetic energy per degree of freedom, constraints taken off.
         seconds: Wall-clock time, s.
         neighbour_share: Share of that time spent in the neighbour list; None for calculators that do not say.
+        memory_growth: MB by which the process grew between step 1,000 and the end; None for shorter runs and where the
+            system does not tell.
     """
 
     first_step: int
@@ -101,6 +103,7 @@ class MDResult:
     mean_temperature: float
     seconds: float
     neighbour_share: float | None
+    memory_growth: float | None = None
 
     @property
     def steps(self) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from cliffordstf.data.units import LabelKeys, Units
 from cliffordstf.errors import ConfigError
@@ -57,7 +57,7 @@ class OptimizerConfig(_Config):
     """How weights are changed."""
 
     name: Literal["adam", "amsgrad", "adamw", "muon"] = Field(
-        "amsgrad", description="adam, amsgrad, adamw, or muon (orthogonalised momentum for matrices)."
+        "muon", description="adam, amsgrad, adamw, or muon (orthogonalised momentum for matrices)."
     )
     learning_rate: float = Field(5e-3, gt=0, description="Peak learning rate.")
     betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the moments.")
@@ -96,17 +96,17 @@ class TrainConfig(_Config):
     loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
     optimizer: OptimizerConfig = Field(OptimizerConfig())
     schedule: ScheduleConfig = Field(ScheduleConfig())
-    batch_size: int | Literal["auto"] = Field("auto", description="Structures per step; auto aims at about 50 atoms.")
+    batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Structures per step; auto aims at about 50 atoms.")
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
     budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")
     epochs: int | None = Field(None, ge=1, description="Passes over the training set; the first limit reached ends.")
     patience: int | None = Field(None, ge=1, description="Stop after this many validations without improvement.")
-    validate_every: int | Literal["auto"] = Field("auto", description="Epochs between validations.")
+    validate_every: PositiveInt | Literal["auto"] = Field("auto", description="Epochs between validations.")
     checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
     average: float = Field(0.995, ge=0, lt=1, description="Decay of the moving average of weights; 0 for none.")
-    threads: int | Literal["auto"] = Field(
-        "auto", ge=1, description="Processor threads; auto takes one for small batches, where more only wait."
+    threads: PositiveInt | Literal["auto"] = Field(
+        "auto", description="Processor threads; auto takes one for small batches, where more only wait."
     )
     precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")
     seed: int = Field(0, description="Of initial weights and of the order of structures.")

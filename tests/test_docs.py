@@ -1,0 +1,34 @@
+"""What the documentation says of tests and dependencies is true."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_test_that_the_complaints_name_exists():
+    text = (ROOT / "docs" / "complaints.md").read_text(encoding="utf-8")
+    file = None
+    named = re.findall(r"`((?:tests/|…)[^`]*)`", text)
+    assert len(named) > 20
+    for reference in named:
+        path, _, function = reference.partition("::")
+        if path != "…":
+            file = ROOT / path
+        assert file is not None
+        assert file.is_file(), reference
+        if function:
+            assert f"def {function}(" in file.read_text(encoding="utf-8"), reference
+
+
+def test_the_core_needs_no_equivariance_library():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[<>=\[ ]", requirement)[0] for requirement in project["dependencies"]}
+    assert not names & {"e3nn", "torch-geometric", "torch-scatter", "torch-cluster"}
+
+
+def test_linked_documents_exist():
+    for document in (ROOT / "docs").glob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / link).exists(), f"{document.name}: {link}"

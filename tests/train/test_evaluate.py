@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+import cliffordstf
+from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.references import find_references
+from cliffordstf.train.evaluate import constant_energy, evaluate, own_constant_energy
+from cliffordstf.train.metrics import compute_metrics, force_cosines
+from cliffordstf.verify.structures import random_cluster, triclinic_crystal
+
+
+@pytest.fixture
+def potential():
+    return cliffordstf.build("default/small", elements=[1, 6, 8], seed=0).double()
+
+
+def exact_frames(potential, count: int = 4) -> list[Frame]:
+    frames = []
+    for seed in range(count):
+        structure = random_cluster((1, 6, 8), atoms=5 + seed % 2, seed=seed)
+        prediction = potential.predict(structure)
+        frames.append(Frame(structure, float(prediction.energy), prediction.forces.numpy()))
+    return frames
+
+
+def test_exact_labels_give_zero_errors(potential):
+    data = Dataset(exact_frames(potential), potential.cutoff)
+    metrics = compute_metrics(evaluate(potential, data, BatchPlan(3)))
+    assert metrics["energy_mae_mev"] == pytest.approx(0, abs=1e-9)
+    assert metrics["force_mae_mev_per_a"] == pytest.approx(0, abs=1e-9)
+    assert metrics["force_cosine"] == pytest.approx(1)
+    assert metrics["energy_and_forces_within_threshold"] == 1.0
+    assert metrics["stress_mae_mev_per_a3"] is None
+
+
+def test_known_errors_come_out_in_milli_units(potential):
+    frames = [Frame(f.structure, f.energy + 0.05, f.forces + 0.01) for f in exact_frames(potential)]
+    metrics = compute_metrics(evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(2)))
+    assert metrics["energy_mae_mev"] == pytest.approx(50)
+    assert metrics["energy_rmse_mev"] == pytest.approx(50)
+    assert metrics["force_mae_mev_per_a"] == pytest.approx(10)
+    assert metrics["force_rmse_mev_per_a"] == pytest.approx(10)
+    assert metrics["energy_within_threshold"] == 0.0
+    atoms = sum(len(f.structure) for f in frames)
+    assert sum(element["n_atoms"] for element in metrics["per_element"].values()) == atoms
+    assert sum(part["n_atoms"] for part in metrics["force_cosine_by_magnitude"]) == atoms
+
+
+def test_zero_rows(potential):
+    frames = exact_frames(potential, 6)
+    data = Dataset(frames, potential.cutoff)
+    metrics = compute_metrics(evaluate(potential, data, BatchPlan(2)))
+    expected = np.mean(np.abs(np.concatenate([frame.forces for frame in frames]))) * 1000
+    assert metrics["zero_force_mae_mev_per_a"] == pytest.approx(expected)
+    same = [frame for frame in frames if len(frame.structure) == 5]
+    energies = np.array([frame.energy for frame in same])
+    one = Dataset(same, potential.cutoff)
+    references = find_references(same, (1, 6, 8))
+    for zero in (own_constant_energy, constant_energy(one, references)):
+        np.testing.assert_allclose(zero(one), energies.mean())
+
+
+def test_cosine_of_opposite_and_missing_forces(potential):
+    frame = exact_frames(potential, 1)[0]
+    labels = -frame.forces
+    labels[0] = np.nan
+    evaluation = evaluate(potential, Dataset([Frame(frame.structure, None, labels)], 5.0), BatchPlan(1))
+    cosines = force_cosines(evaluation)
+    assert np.isnan(cosines[0])
+    np.testing.assert_allclose(cosines[1:], -1)
+    assert compute_metrics(evaluation)["energy_mae_mev"] is None
+
+
+def test_stress_is_evaluated_where_it_is_labelled(potential):
+    crystal = triclinic_crystal((1, 6, 8))
+    stress = potential.predict(crystal).stress[0].numpy()
+    frames = [Frame(crystal, stress=stress + 0.002), Frame(random_cluster((1, 6, 8)), energy=1.0)]
+    metrics = compute_metrics(evaluate(potential, Dataset(frames, 5.0), BatchPlan(2)))
+    assert metrics["stress_mae_mev_per_a3"] == pytest.approx(2.0)

@@ -96,7 +96,7 @@ class TrainConfig(_Config):
     loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
     optimizer: OptimizerConfig = Field(OptimizerConfig())
     schedule: ScheduleConfig = Field(ScheduleConfig())
-    batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Structures per step; auto aims at about 50 atoms.")
+    batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Structures a step; auto: about 50 atoms.")
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
     budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")
@@ -110,6 +110,7 @@ class TrainConfig(_Config):
     )
     precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")
     seed: int = Field(0, description="Of initial weights and of the order of structures.")
+    level_of_theory: str | None = Field(None, description="What made the labels; written into the model file.")
     finetune: FineTuneConfig | None = Field(None, description="Start from a trained model.")
 
     @model_validator(mode="before")

@@ -196,6 +196,7 @@ def write_history(path: Path, rows: list[dict[str, Any]]) -> None:
 def _provenance(config: TrainConfig, setup: Setup) -> dict[str, Any]:
     return {
         **describe_run(),
+        "level_of_theory": config.level_of_theory,
         "seed": config.seed,
         "budget_seconds": config.budget,
         "parameters": sum(parameter.numel() for parameter in setup.potential.parameters()),

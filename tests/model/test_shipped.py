@@ -1,0 +1,66 @@
+"""The models in the package: small, described, and as good as they say."""
+
+import pytest
+import torch
+from ase.build import molecule
+
+import cliffordstf
+from cliffordstf import datasets
+from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.readers import read_frames
+from cliffordstf.errors import ModelFileError
+from cliffordstf.model.shipped import open_model, shipped_info, shipped_models
+from cliffordstf.train.evaluate import evaluate
+from cliffordstf.train.metrics import compute_metrics
+
+
+def test_they_are_small_and_say_where_they_come_from():
+    assert {"ethanol-gfn2", "rmd17-ethanol"} <= set(shipped_models())
+    for name, path in shipped_models().items():
+        assert path.stat().st_size < 1_000_000, name
+    for name, info in shipped_info().items():
+        assert info.provenance["level_of_theory"], name
+        assert info.provenance["errors"]["test"]["force_mae_mev_per_a"] > 0, name
+        assert not info.provenance["commit"].endswith("+"), name
+
+
+def test_the_calculator_works_before_any_training():
+    atoms = molecule("CH3CH2OH")
+    atoms.calc = cliffordstf.Calculator("ethanol-gfn2")
+    assert atoms.get_forces().shape == (9, 3)
+    assert isinstance(cliffordstf.load("ethanol-gfn2"), cliffordstf.Potential)
+
+
+def measured(name: str, frames) -> dict:
+    potential, info = open_model(name)
+    evaluation = evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(50))
+    return {"found": compute_metrics(evaluation), "stated": info.provenance["errors"]["test"]}
+
+
+def test_the_gfn2_model_is_as_good_as_it_says():
+    frames, _ = read_frames(datasets.path("ethanol_gfn2"))
+    errors = measured("ethanol-gfn2", frames[450:])
+    assert errors["found"]["force_mae_mev_per_a"] == pytest.approx(errors["stated"]["force_mae_mev_per_a"], rel=1e-3)
+    assert errors["found"]["force_cosine"] > 0.99
+
+
+def test_the_rmd17_model_is_as_good_as_it_says(real_data):
+    frames, _ = read_frames(real_data / "rmd17" / "rmd17_ethanol_test_01.npz")
+    errors = measured("rmd17-ethanol", frames)
+    for name in ("force_mae_mev_per_a", "energy_mae_mev"):
+        assert errors["found"][name] == pytest.approx(errors["stated"][name], rel=1e-3)
+    assert errors["found"]["force_mae_mev_per_a"] < 20
+
+
+def test_mirror_images_of_a_shipped_model():
+    potential = cliffordstf.load("ethanol-gfn2")
+    atoms = molecule("CH3CH2OH")
+    atoms.rattle(0.05, seed=1)
+    mirrored = atoms.copy()
+    mirrored.positions[:, 0] *= -1
+    torch.testing.assert_close(potential.predict(atoms).energy, potential.predict(mirrored).energy, rtol=0, atol=1e-3)
+
+
+def test_a_wrong_name_is_one_clear_error():
+    with pytest.raises(ModelFileError, match=r"did you mean 'ethanol-gfn2'\?"):
+        cliffordstf.load("ethanol-gfn1")

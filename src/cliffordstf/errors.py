@@ -25,5 +25,9 @@ class ModelFileError(CliffordSTFError, RuntimeError):
     """A model file or checkpoint cannot be read or written."""
 
 
+class FileWriteError(CliffordSTFError, OSError):
+    """A file cannot be written: the disk is full, the folder is read-only."""
+
+
 class DataError(CliffordSTFError, ValueError):
     """A data set cannot be used: unknown format, missing labels, bad units, empty or leaking splits."""

@@ -67,4 +67,7 @@ def describe_run() -> dict[str, Any]:
 
 def file_digest(path: Path) -> str | None:
     """SHA-256 of a file; None for a folder or a pattern."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

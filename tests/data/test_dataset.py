@@ -66,8 +66,15 @@ def test_neighbour_lists_are_made_once(monkeypatch, tmp_path):
 
 def test_a_damaged_cache_is_made_anew(tmp_path):
     cache = tmp_path / "lists.npz"
-    cache.write_bytes(b"not a zip file")
-    assert len(Dataset(frames(2), 5.0, cache).neighbour_lists) == 2
+    for damage in (b"not a zip file", b"PK\x03\x04 cut short", b""):
+        cache.write_bytes(damage)
+        assert len(Dataset(frames(2), 5.0, cache).neighbour_lists) == 2
+
+
+def test_a_cache_may_have_any_name(tmp_path):
+    cache = tmp_path / "lists.cache"
+    Dataset(frames(2), 5.0, cache)
+    assert [path.name for path in tmp_path.iterdir()] == ["lists.cache"]
 
 
 def test_forces_must_fit_the_atoms():

@@ -40,6 +40,13 @@ def test_isolated_atoms_are_taken_where_there_are_all():
         find_references(atoms[:2], (1, 6, 8), "isolated")
 
 
+def test_an_atom_in_a_large_periodic_box_is_isolated():
+    boxed = Frame(Structure([1], np.zeros((1, 3)), np.eye(3) * 12, True), energy=-13.6)
+    packed = Frame(Structure([1], np.zeros((1, 3)), np.eye(3) * 3, True), energy=-15.0)
+    assert find_references([boxed, frame([1, 1])], (1,)).mode == "isolated"
+    assert find_references([packed, frame([1, 1])], (1,)).mode == "least-squares"
+
+
 def test_given_energies_must_cover_every_element():
     assert find_references([frame([1, 1])], (1,), {1: -13.6}).energies == {1: -13.6}
     with pytest.raises(DataError, match="no free-atom energy was given for C, O"):

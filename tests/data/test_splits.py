@@ -3,7 +3,7 @@ import pytest
 
 from cliffordstf.algebra.actions import random_rotation
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.splits import leaked, random_split, read_indices
+from cliffordstf.data.splits import fingerprints, leaked, random_split, read_indices
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import DataError
 from cliffordstf.verify.structures import random_cluster
@@ -44,6 +44,16 @@ def test_leaks_are_found_even_when_the_structure_was_moved_and_turned(generator)
     first = [Frame(random_cluster((1, 6, 8), seed=seed)) for seed in range(5)]
     turned = first[3].structure.positions @ random_rotation(generator).numpy().T + 7.0
     second = [Frame(random_cluster((1, 6, 8), seed=9)), Frame(Structure(first[3].structure.numbers, turned))]
-    assert leaked(first, second) == [(3, 1)]
+    assert leaked(fingerprints(first), fingerprints(second)) == [(3, 1)]
     nudged = Structure(first[3].structure.numbers, first[3].structure.positions + np.eye(10, 3) * 0.05)
-    assert leaked(first, [Frame(nudged)]) == []
+    assert leaked(fingerprints(first), fingerprints([Frame(nudged)])) == []
+
+
+def test_the_same_lattice_with_other_atoms_is_another_structure():
+    grid = np.array([[i, j, k] for i in range(3) for j in range(3) for k in range(3)]) * 2.5
+    alloys = []
+    for site in (0, 1, 13):
+        numbers = np.full(27, 29)
+        numbers[[site, 2]] = 79
+        alloys.append(Frame(Structure(numbers, grid, np.eye(3) * 7.5, True)))
+    assert len(set(fingerprints(alloys))) == 3

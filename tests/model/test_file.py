@@ -8,8 +8,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import cliffordstf
-from cliffordstf.errors import ModelFileError
-from cliffordstf.model.file import load_model, read_info, save_model, write_atomically
+from cliffordstf.errors import FileWriteError, ModelFileError
+from cliffordstf.files import write_atomically
+from cliffordstf.model.file import load_model, read_info, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
 from cliffordstf.verify.structures import random_cluster
@@ -109,7 +110,7 @@ def test_a_failed_write_leaves_the_old_file(path):
         target.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(ModelFileError, match="No space left on device"):
+    with pytest.raises(FileWriteError, match="No space left on device"):
         write_atomically(path, fail)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == [path.name]

@@ -46,6 +46,11 @@ def test_bad_yaml(tmp_path):
     path.write_text("data: [1, 2\n")
     with pytest.raises(ConfigError, match="is not valid YAML"):
         load_config(path, [])
+    path.write_text("- a\n- b\n")
+    with pytest.raises(ConfigError, match="must hold options"):
+        load_config(path, [])
+    with pytest.raises(ConfigError, match="not a valid value"):
+        load_config(None, ["model={a"])
     with pytest.raises(ConfigError, match="cannot read"):
         load_config(tmp_path / "none.yaml", [])
 

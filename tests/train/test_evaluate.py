@@ -72,6 +72,16 @@ def test_cosine_of_opposite_and_missing_forces(potential):
     assert compute_metrics(evaluation)["energy_mae_mev"] is None
 
 
+def test_predictions_that_are_not_numbers_spoil_the_metrics(potential):
+    evaluation = evaluate(potential, Dataset(exact_frames(potential), potential.cutoff), BatchPlan(3))
+    evaluation.energy[1] = np.nan
+    evaluation.forces[:6] = np.nan
+    metrics = compute_metrics(evaluation)
+    for name in ("energy_mae_mev", "force_mae_mev_per_a", "force_cosine"):
+        assert np.isnan(metrics[name])
+    assert metrics["energy_within_threshold"] == 0.75
+
+
 def test_stress_is_evaluated_where_it_is_labelled(potential):
     crystal = triclinic_crystal((1, 6, 8))
     stress = potential.predict(crystal).stress[0].numpy()

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 import cliffordstf
-from cliffordstf.data.references import References
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.references import References, find_references
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.train.config import FineTuneConfig, load_config
@@ -23,7 +24,7 @@ def trained(tmp_path):
 
 def test_added_elements_leave_the_known_ones_as_they_were(trained):
     config = FineTuneConfig(model=str(trained))
-    potential, references = start_from(config, (1, 6, 18), References({1: -1.0, 6: -2.0, 18: -4.0}, "given"))
+    potential, references = start_from(config, (1, 6, 18), References({1: -1.0, 6: -2.0, 18: -4.0}, "given"), [])
     assert potential.elements == (1, 6, 8, 18)
     assert references.energies[18] == -4.0
     old, _ = load_model(trained)
@@ -37,11 +38,28 @@ def test_added_elements_leave_the_known_ones_as_they_were(trained):
 
 def test_references_can_be_kept(trained):
     keep = FineTuneConfig(model=str(trained), new_references=False)
-    potential, references = start_from(keep, (1, 6), References({1: 7.0, 6: 7.0}, "least-squares"))
+    potential, references = start_from(keep, (1, 6), References({1: 7.0, 6: 7.0}, "least-squares"), [])
     assert references.energies[1] == -1.0
     assert potential.reference.energies.tolist() == [-1.0, -2.0, -3.0]
     with pytest.raises(DataError, match="no free-atom energy of Ar"):
-        start_from(keep, (1, 18), References({}, "none"))
+        start_from(keep, (1, 18), References({}, "none"), [])
+
+
+def test_fitted_references_respect_what_the_network_predicts(trained):
+    """Labels that the old model gives exactly: nothing may shift, though the data alone would fit other energies."""
+    old, _ = load_model(trained)
+    frames = []
+    for seed in range(12):
+        structure = random_cluster((1, 6, 8), atoms=4 + seed % 5, seed=seed)
+        frames.append(Frame(structure, energy=float(old.predict(structure).energy)))
+    naive = find_references(frames, (1, 6, 8), "least-squares")
+    potential, _ = start_from(FineTuneConfig(model=str(trained)), (1, 6, 8), naive, frames)
+    assert potential.reference.energies.tolist() == pytest.approx([-1.0, -2.0, -3.0], abs=1e-4)
+
+
+def test_the_architecture_stays(trained, options):
+    with pytest.raises(ConfigError, match="keeps its architecture"):
+        load_config(None, [*options, f"finetune.model={trained}"])
 
 
 def test_frozen_parameters_do_not_move(trained, options, tmp_path):
@@ -60,4 +78,4 @@ def test_frozen_parameters_do_not_move(trained, options, tmp_path):
 
 def test_a_pattern_that_freezes_nothing_is_an_error(trained):
     with pytest.raises(ConfigError, match="no parameter's name contains 'embeding'"):
-        start_from(FineTuneConfig(model=str(trained), freeze=("embeding",)), (1,), References({1: 0.0}, "given"))
+        start_from(FineTuneConfig(model=str(trained), freeze=("embeding",)), (1,), References({1: 0.0}, "given"), [])

@@ -80,7 +80,7 @@ class StopAt(Silence):
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "amsgrad", "adamw", "muon"])
-@pytest.mark.parametrize("stop", [3, 9])
+@pytest.mark.parametrize("stop", [3, 4, 15, 16])
 def test_sigterm_and_resume_give_the_uninterrupted_run_bit_for_bit(options, tmp_path, optimizer, stop):
     config = load_config(None, [*options, f"optimizer.name={optimizer}", "schedule.kind=cosine"])
     whole = train(config, tmp_path / "whole")
@@ -91,6 +91,52 @@ def test_sigterm_and_resume_give_the_uninterrupted_run_bit_for_bit(options, tmp_
     drop = ("seconds",)
     clean = [[{k: v for k, v in row.items() if k not in drop} for row in r.history] for r in (whole, parts)]
     assert clean[0] == clean[1]
+
+
+def test_batch_budgets_do_not_disturb_schedule_or_restart(options, tmp_path):
+    """With an atom budget a pass has more batches than the batch size says."""
+    config = load_config(None, [*options, "max_atoms=5", "epochs=2"])
+    shares = []
+
+    class Listener(StopAt):
+        def step(self, progress, share, loss) -> None:
+            shares.append(share)
+            super().step(progress, share, loss)
+
+    whole = train(config, tmp_path / "whole", Listener(0))
+    assert shares == sorted(shares)
+    assert len(set(shares)) == 32
+    assert train(config, tmp_path / "parts", StopAt(10)) is None
+    assert_same_weights(whole.directory, resume(tmp_path / "parts").directory)
+
+
+def test_official_test_indices_are_never_trained_on(options, tmp_path):
+    indices = tmp_path / "index_test.csv"
+    indices.write_text("0\n5\n7\n")
+    result = train(load_config(None, [*options, f"data.test_indices={indices}", "data.test=0"]), tmp_path / "run")
+    assert result.provenance["structures"] == {"train": 17, "validation": 4, "test": 3}
+
+
+def test_elements_that_cannot_be_learned_are_named(options, tmp_path):
+    seen = []
+
+    class Listener(Silence):
+        def prepared(self, setup, directory) -> None:
+            seen.extend(setup.splits.warnings)
+
+    result = train(load_config(None, [*options, "model.elements=[Kr, Ar, H]"]), tmp_path / "run", Listener())
+    assert result.potential.elements == (1, 18, 36)
+    assert any("no training structure holds H, Kr" in warning for warning in seen)
+
+
+def test_plateau_and_patience_need_validation_data(options, tmp_path):
+    with pytest.raises(ConfigError, match="need validation data"):
+        train(load_config(None, [*options, "data.valid=0", "patience=3"]), tmp_path / "run")
+
+
+def test_without_validation_the_last_weights_count(options, tmp_path):
+    result = train(load_config(None, [*options, "data.valid=0"]), tmp_path / "run")
+    assert result.provenance["best_epoch"] == 4
 
 
 def test_kill_nine_at_random_moments(options, tmp_path):

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from cliffordstf.cli.tables import metrics_table
 from cliffordstf.data.dataset import BatchPlan, Dataset
@@ -43,7 +44,7 @@ def eval_command(
         limit,
     )
     for warning in source.warnings:
-        console.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+        console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     if not any(frame.has_energy or frame.has_forces or frame.has_stress for frame in frames):
         raise DataError(f"no structure of {data} carries a label; name the labels with --key-energy and --key-forces.")
     dataset = Dataset(frames, potential.cutoff)

@@ -9,8 +9,9 @@ from cliffordstf.model.shipped import shipped_info
 def models() -> None:
     """List the shipped models: elements, level of theory, test error."""
     table = Table(title="Shipped models; every command that takes MODEL takes these names")
-    for column in ("name", "elements", "level of theory"):
-        table.add_column(column)
+    table.add_column("name", no_wrap=True)
+    table.add_column("elements")
+    table.add_column("level of theory")
     for column in ("force MAE meV/Å", "energy MAE meV", "parameters"):
         table.add_column(column, justify="right")
     for name, info in shipped_info().items():

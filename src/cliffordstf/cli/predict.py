@@ -15,9 +15,9 @@ from rich.progress import Progress
 
 from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.errors import UnknownElementError
+from cliffordstf.files import write_atomically
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.integrations.files import read_structures, without_labels
-from cliffordstf.model.file import write_atomically
 from cliffordstf.model.potential import Potential
 
 

@@ -8,9 +8,9 @@ from ase import Atoms
 from rich.console import Console
 from rich.progress import Progress
 
+from cliffordstf.files import write_atomically
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.integrations.files import read_structure
-from cliffordstf.model.file import write_atomically
 from cliffordstf.simulate.output import append_frame, frozen
 from cliffordstf.simulate.relax import RelaxResult, RelaxSettings
 from cliffordstf.simulate.relax import relax as run_relax

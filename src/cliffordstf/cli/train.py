@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from ase.data import chemical_symbols
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -43,21 +45,32 @@ def train_command(
     if schema:
         typer.echo(json.dumps(TrainConfig.model_json_schema(), indent=1, ensure_ascii=False))
         return
-    parallel.start()
+    if resume_from is not None:
+        if source is not None or out is not None or test is not None:
+            raise ConfigError("--resume goes on with a run as it was; only --budget and --epochs can be changed.")
+        _with_processes("auto", console, lambda screen: resume(resume_from, screen, budget=budget, epochs=epochs))
+        return
+    example = "structures.extxyz" if show_config else None
+    config = _config(source or example, overrides or [], budget, epochs, test)
+    if show_config:
+        typer.echo(to_yaml(config), nl=False)
+        return
+
+    def start(screen: Screen) -> RunResult | None:
+        directory = free_directory(out or Path("runs") / run_name(config.data.train))
+        return train(config, parallel.share(directory), screen)
+
+    _with_processes(config.device, console, start)
+
+
+def _with_processes(device: str, console: Console, run: Callable[["Screen"], RunResult | None]) -> None:
+    parallel.start(device)
+    screen = Screen(console)
     try:
-        screen = Screen(console)
-        if resume_from is not None:
-            changes = {"budget": budget, "epochs": epochs}
-            result = resume(resume_from, screen, **changes)
-        else:
-            example = "structures.extxyz" if show_config else None
-            config = _config(source or example, overrides or [], budget, epochs, test)
-            if show_config:
-                typer.echo(to_yaml(config), nl=False)
-                return
-            directory = free_directory(out or Path("runs") / run_name(config.data.train))
-            result = train(config, parallel.share(directory), screen)
-        screen.close()
+        try:
+            result = run(screen)
+        finally:
+            screen.close()
         if parallel.is_main():
             _conclude(console, result, screen)
     finally:
@@ -90,14 +103,14 @@ class Screen:
         self.setup: Setup | None = None
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        self._last: tuple[float, int] = (0.0, 0)
+        self._last: tuple[float, int] | None = None
 
     def prepared(self, setup: Setup, directory: Path) -> None:
         """Print what is trained on what."""
         self.setup, self.directory = setup, directory
         self.console.print(_data_table(setup))
         for warning in setup.splits.warnings:
-            self.console.print(f"[yellow]warning:[/] {warning}", soft_wrap=True)
+            self.console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
         config = cast("ModelConfig", setup.potential.model.config)
         parameters = sum(parameter.numel() for parameter in setup.potential.parameters())
         references = ", ".join(f"{s} {e:.3f}" for s, e in _named(setup).items())
@@ -119,10 +132,12 @@ class Screen:
         )
         self._task = self._bar.add_task("training", total=1.0, left="")
         self._bar.start()
-        self._last = (time.perf_counter(), 0)
+        self._last = None
 
     def step(self, progress: loop.Progress, share: float, loss: float) -> None:
         """Move the bar."""
+        if self._last is None:
+            self._last = (time.perf_counter(), progress.step - 1)
         if self._bar is None:
             return
         left = progress.seconds * (1 - share) / share if share > 0 else 0.0
@@ -132,8 +147,8 @@ class Screen:
     def validated(self, row: dict[str, float | None]) -> None:
         """Print a line."""
         now, steps = time.perf_counter(), int(row["step"] or 0)
-        structures = (steps - self._last[1]) * (self.setup.plan.size if self.setup else 1)
-        speed = structures / max(now - self._last[0], 1e-9)
+        since, first = self._last or (now, steps)
+        speed = (steps - first) * (self.setup.plan.size if self.setup else 1) / max(now - since, 1e-9)
         self._last = (now, steps)
         parts = [f"epoch {row['epoch']}", f"loss {row['train_loss']:.4g}"]
         for name, label, digits in (

@@ -1,6 +1,7 @@
 """Frames with their neighbour lists, and batches of them."""
 
 import hashlib
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
+from cliffordstf.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -112,23 +114,28 @@ class Dataset:
 
     def _store(self, cache: Path) -> None:
         lists = self.neighbour_lists
-        np.savez(
-            cache,
-            fingerprint=np.array(self._fingerprint()),
-            counts=self.edges,
-            senders=np.concatenate([edges.senders for edges in lists]),
-            receivers=np.concatenate([edges.receivers for edges in lists]),
-            shifts=np.concatenate([edges.shifts for edges in lists]),
-        )
+
+        def write(target: Path) -> None:
+            with target.open("wb") as stream:  # a stream, because savez would add .npz to a name
+                np.savez(
+                    stream,
+                    fingerprint=np.array(self._fingerprint()),
+                    counts=self.edges,
+                    senders=np.concatenate([edges.senders for edges in lists]),
+                    receivers=np.concatenate([edges.receivers for edges in lists]),
+                    shifts=np.concatenate([edges.shifts for edges in lists]),
+                )
+
+        write_atomically(cache, write)
 
     def _load(self, cache: Path) -> list[NeighbourList] | None:
         try:
-            with np.load(cache, allow_pickle=False) as stored:
+            with cache.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 if str(stored["fingerprint"]) != self._fingerprint():
                     return None
                 bounds = np.cumsum(stored["counts"])[:-1]
                 parts = [np.split(stored[name], bounds) for name in ("senders", "receivers", "shifts")]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None
         return [NeighbourList(*edges) for edges in zip(*parts, strict=True)]
 

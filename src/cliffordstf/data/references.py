@@ -7,12 +7,16 @@ from typing import Literal
 import numpy as np
 
 from cliffordstf.data.frame import Frame
+from cliffordstf.data.neighbours import neighbour_list
 from cliffordstf.data.structure import FloatArray, symbol
 from cliffordstf.errors import DataError
 
 ReferenceMode = Literal["auto", "isolated", "least-squares", "none"]
 SUSPICIOUS_RESIDUAL = 15.0
 """eV per atom; cohesive energies are smaller, so a larger mean residual means that reference and data do not match."""
+
+OUT_OF_REACH = 6.0
+"""Å; an atom in a periodic box whose images are farther away counts as isolated."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,13 @@ def find_references(
 
 
 def isolated_atoms(frames: Sequence[Frame]) -> dict[int, float]:
-    """Energies of one-atom frames without periodic neighbours, by atomic number, eV."""
+    """Energies of one-atom frames whose images, if any, are out of reach, by atomic number, eV."""
     return {
         int(frame.structure.numbers[0]): float(frame.energy)
         for frame in frames
-        if frame.energy is not None and len(frame.structure) == 1 and not frame.structure.pbc.any()
+        if frame.energy is not None
+        and len(frame.structure) == 1
+        and len(neighbour_list(frame.structure, OUT_OF_REACH).senders) == 0
     }
 
 

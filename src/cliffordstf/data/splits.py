@@ -64,18 +64,30 @@ def read_indices(path: Path, total: int) -> NDArray[np.int64]:
 
 
 def fingerprint(structure: Structure) -> str:
-    """The same for a structure moved or turned as a whole: elements, sums of interatomic distances, cell lengths."""
-    order = np.argsort(structure.numbers, kind="stable")
-    positions = structure.positions[order]
-    distances = np.linalg.norm(positions[:, None] - positions[None], axis=-1)
-    digest = hashlib.sha256(structure.numbers[order].tobytes())
-    digest.update(np.round(np.sort(distances.sum(axis=1)), 3).tobytes())
-    digest.update(np.round(np.linalg.norm(structure.cell, axis=1), 3).tobytes())
+    """The same for a structure moved or turned as a whole, or with its atoms in another order.
+
+    Made of each atom's element and its sums of distances to the atoms of every element, of the cell's metric and of the
+    periodic directions.
+    """
+    numbers, positions = structure.numbers, structure.positions
+    elements = np.unique(numbers)
+    sums = np.empty((len(numbers), len(elements)))
+    for row, position in enumerate(positions):
+        distances = np.linalg.norm(positions - position, axis=1)
+        sums[row] = [distances[numbers == element].sum() for element in elements]
+    rows = np.column_stack([numbers, np.round(sums, 3) + 0.0])
+    digest = hashlib.sha256(rows[np.lexsort(rows.T)].tobytes())
+    digest.update((np.round(structure.cell @ structure.cell.T, 3) + 0.0).tobytes())
+    digest.update(structure.pbc.tobytes())
     return digest.hexdigest()
 
 
-def leaked(first: Sequence[Frame], second: Sequence[Frame]) -> list[tuple[int, int]]:
-    """Pairs (index in first, index in second) of the same structure."""
-    known = {fingerprint(frame.structure): index for index, frame in enumerate(first)}
-    keys = [fingerprint(frame.structure) for frame in second]
-    return [(known[key], index) for index, key in enumerate(keys) if key in known]
+def fingerprints(frames: Sequence[Frame]) -> list[str]:
+    """`fingerprint` of every frame."""
+    return [fingerprint(frame.structure) for frame in frames]
+
+
+def leaked(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs (index in first, index in second) of the same structure, from their fingerprints."""
+    known = {key: index for index, key in enumerate(first)}
+    return [(known[key], index) for index, key in enumerate(second) if key in known]

@@ -62,6 +62,12 @@ class SkinList:
         self.seconds += time.perf_counter() - start
         return edges
 
+    def pairs(self) -> tuple[NeighbourList, FloatArray]:
+        """All edges of the list, skin included, and their lengths (Å) at the last structure."""
+        if self._candidates is None:
+            raise ConfigError("the neighbour list has seen no structure yet; call update(structure) first.")
+        return self._candidates, self._distances
+
     def _is_outdated(self, structure: Structure) -> bool:
         built_for = self._built_for
         if (

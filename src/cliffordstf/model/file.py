@@ -4,9 +4,6 @@ Opening a file never runs code: safetensors holds plain numbers, the metadata is
 """
 
 import json
-import os
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from safetensors.torch import save_file
 
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ModelFileError
+from cliffordstf.files import write_atomically
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import parse_config
 from cliffordstf.model.potential import Potential
@@ -68,38 +66,6 @@ def save_model(potential: Potential, path: Path | str, provenance: dict[str, Any
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in potential.state_dict().items()}
     write_atomically(path, lambda target: save_file(tensors, target, metadata))
     return path
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Write to a temporary file beside `path`, flush it to disk and rename it: a reader sees all of it or nothing.
-
-    Raises:
-        ModelFileError: The disk is full, the folder is read-only or missing.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        os.close(handle)
-        temporary = Path(name)
-        try:
-            write(temporary)
-            with temporary.open("rb+") as stream:
-                os.fsync(stream.fileno())
-            temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ModelFileError(
-            f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
-        ) from error
-
-
-def _umask() -> int:
-    """The process's file-mode mask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_info(path: Path | str) -> ModelInfo:

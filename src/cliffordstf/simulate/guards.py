@@ -8,9 +8,10 @@ from ase import Atoms
 from ase.calculators.calculator import CalculatorError
 from ase.data import covalent_radii
 
-from cliffordstf.data.neighbours import edge_vectors, neighbour_list
-from cliffordstf.data.structure import Structure, symbol
+from cliffordstf.data.neighbours import NeighbourList, edge_vectors, neighbour_list
+from cliffordstf.data.structure import FloatArray, Structure, symbol
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError
+from cliffordstf.integrations.neighbours import SkinList
 
 
 class SimulationError(CliffordSTFError, RuntimeError):
@@ -92,17 +93,16 @@ class Guards:
             )
 
     def _check_distances(self, atoms: Atoms) -> None:
-        structure = Structure.from_ase(atoms)
-        radii = covalent_radii[structure.numbers]
-        edges = neighbour_list(structure, max(self.min_distance, 2 * self.min_covalent * float(radii.max())))
-        if len(edges.senders) == 0:
+        radii = covalent_radii[atoms.numbers]
+        reach = max(self.min_distance, 2 * self.min_covalent * float(radii.max()))
+        edges, distances = _pairs(atoms, reach)
+        if len(distances) == 0:
             return
-        distances = np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
         limits = np.maximum(self.min_distance, self.min_covalent * (radii[edges.senders] + radii[edges.receivers]))
         worst = int((distances - limits).argmin())
         if distances[worst] < limits[worst]:
             pair = [int(edges.receivers[worst]), int(edges.senders[worst])]
-            names = [f"{atom} ({symbol(int(structure.numbers[atom]))})" for atom in pair]
+            names = [f"{atom} ({symbol(int(atoms.numbers[atom]))})" for atom in pair]
             raise SimulationError(
                 f"atoms {names[0]} and {names[1]} are {distances[worst]:.3f} Å apart, closer than the limit of "
                 f"{limits[worst]:.3f} Å; check the start structure, the timestep and the potential."
@@ -119,6 +119,16 @@ class Guards:
                 f"the committee disagrees by {spread['max_force_std']:.3g} eV/Å on a force, above the limit of "
                 f"{self.max_force_std:g} eV/Å; label this structure and train on it."
             )
+
+
+def _pairs(atoms: Atoms, reach: float) -> tuple[NeighbourList, FloatArray]:
+    """Neighbours up to at least `reach`, Å, and their distances: those of our calculator, or a list of their own."""
+    known = getattr(atoms.calc, "neighbours", None)
+    if isinstance(known, SkinList) and known.cutoff >= reach:
+        return known.pairs()
+    structure = Structure.from_ase(atoms)
+    edges = neighbour_list(structure, reach)
+    return edges, np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
 
 
 def committee_spread(calculator: Any) -> dict[str, float]:

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cliffordstf.errors import ModelFileError
-from cliffordstf.model.file import write_atomically
+from cliffordstf.files import write_atomically
 from cliffordstf.train.averaging import WeightAverage
 
 
@@ -64,7 +64,8 @@ def load_checkpoint(
         raise ModelFileError(f"{path} belongs to another model or optimiser ({error}).") from None
     if average is not None:
         stored = _part(tensors, "average.")
-        average.average = {name: stored[name] for name in average.average}  # in the order of the parameters
+        # In the order, and on the device, of the parameters.
+        average.average = {name: stored[name].to(tensor.device) for name, tensor in average.average.items()}
         average.steps = state["average_steps"]
     return state
 

@@ -108,6 +108,7 @@ class TrainConfig(_Config):
     threads: PositiveInt | Literal["auto"] = Field(
         "auto", description="Processor threads; auto takes one for small batches, where more only wait."
     )
+    device: str = Field("auto", description="cpu, cuda, or auto: a GPU where there is one.")
     precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")
     seed: int = Field(0, description="Of initial weights and of the order of structures.")
     level_of_theory: str | None = Field(None, description="What made the labels; written into the model file.")
@@ -120,6 +121,12 @@ class TrainConfig(_Config):
         if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") is None:
             return {**values, "budget": 900.0}
         return values
+
+    @model_validator(mode="after")
+    def _check(self) -> "TrainConfig":
+        if self.finetune is not None and self.model != {"preset": "default"}:
+            raise ValueError("a fine-tuned model keeps its architecture: leave the model options out")
+        return self
 
 
 def parse_train_config(values: dict[str, Any]) -> TrainConfig:
@@ -163,12 +170,14 @@ def load_config(path: Path | None, overrides: list[str], base: dict[str, Any] | 
     values: dict[str, Any] = dict(base or {})
     if path is not None:
         try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+            loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}; check the path.") from None
         except yaml.YAMLError as error:
             raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
-        values = _merged(values, loaded or {})
+        if not isinstance(loaded, dict):
+            raise ConfigError(f"{path} must hold options as 'key: value' lines; 'train --show-config' prints them all.")
+        values = _merged(values, loaded)
     for override in overrides:
         key, separator, text = override.partition("=")
         if not separator:
@@ -181,7 +190,10 @@ def load_config(path: Path | None, overrides: list[str], base: dict[str, Any] | 
 
 
 def _scalar(text: str) -> Any:
-    value = yaml.safe_load(text)
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"'{text}' is not a valid value; quote it or close its brackets.") from None
     if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
         try:
             return float(value)

@@ -1,9 +1,14 @@
 """Start a run from a trained model: frozen parts, new reference energies, added elements."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from cliffordstf.data.references import References
+from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.frame import Frame
+from cliffordstf.data.references import References, find_references
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
@@ -15,7 +20,7 @@ from cliffordstf.train.config import FineTuneConfig
 
 
 def start_from(
-    config: FineTuneConfig, elements: tuple[int, ...], references: References
+    config: FineTuneConfig, elements: tuple[int, ...], references: References, frames: Sequence[Frame]
 ) -> tuple[Potential, References]:
     """A potential with the weights of a trained one, for its elements and those of the new data.
 
@@ -25,7 +30,9 @@ def start_from(
     Args:
         config: Which model, what to freeze, which references.
         elements: Elements of the new data.
-        references: Free-atom energies found in the new data.
+        references: Free-atom energies found in the new data; fitted ones are fitted again, to what the trained network
+            leaves of the new energies.
+        frames: The new training structures.
     """
     old, info = open_model(config.model)
     every = tuple(sorted({*old.elements, *elements}))
@@ -35,8 +42,8 @@ def start_from(
     elif set(elements) - set(old.elements):
         added = ", ".join(symbol(number) for number in sorted(set(elements) - set(old.elements)))
         raise DataError(f"the model knows no free-atom energy of {added}; set finetune.new_references=true.")
-    reference = AtomicReference(every, energies, float(old.reference.scale))
-    potential = build_from_config(parse_config({**info.config, "elements": every}), reference)
+    scale = float(old.reference.scale)
+    potential = build_from_config(parse_config({**info.config, "elements": every}), AtomicReference(every, None, scale))
     rows = [old.elements.index(number) if number in old.elements else -1 for number in every]
     carried = {
         name: _carry(tensor, old.state_dict()[name], rows)
@@ -44,8 +51,24 @@ def start_from(
         if not name.startswith("reference.")
     }
     potential.load_state_dict(carried | {k: v for k, v in potential.state_dict().items() if k.startswith("reference.")})
+    if config.new_references and references.mode == "least-squares":
+        refitted = find_references(_beyond_network(potential, frames), elements, "least-squares")
+        energies |= refitted.energies
+    potential.reference = AtomicReference(every, energies, scale)
     _freeze(potential, config.freeze)
-    return potential, References(energies, "from the model" if not config.new_references else references.mode)
+    return potential, References(energies, references.mode if config.new_references else "of the model")
+
+
+def _beyond_network(potential: Potential, frames: Sequence[Frame]) -> list[Frame]:
+    """The frames with what the network predicts, without free atoms, taken off their energies."""
+    labelled = [frame for frame in frames if frame.has_energy]
+    data = Dataset(labelled, potential.cutoff)
+    network = [potential(labels.batch, forces=False).energy for labels in data.batches(BatchPlan(32, max_atoms=2000))]
+    values = torch.cat(network).tolist() if network else []
+    return [
+        replace(frame, energy=float(frame.energy or 0.0) - value, forces=None)
+        for frame, value in zip(labelled, values, strict=True)
+    ]
 
 
 def _carry(new: Tensor, old: Tensor, rows: list[int]) -> Tensor:

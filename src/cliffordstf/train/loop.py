@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
-from cliffordstf.errors import CliffordSTFError
+from cliffordstf.errors import CliffordSTFError, ConfigError
 from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
@@ -40,6 +40,7 @@ class Progress:
         seconds: Training time, over all sittings.
         best: Best validation score, and at which epoch.
         waited: Validations since then.
+        learning_rate: Of the last update.
         loss_sum, loss_count: Of the current pass.
         history: One row per validation.
     """
@@ -51,6 +52,7 @@ class Progress:
     best: float = float("inf")
     best_epoch: int = 0
     waited: int = 0
+    learning_rate: float = 0.0
     loss_sum: float = 0.0
     loss_count: int = 0
     history: list[dict[str, float | None]] = field(default_factory=list)
@@ -101,9 +103,12 @@ class Trainer:
         self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
-        self.wants_stress = config.loss.stress.weight > 0 and any(frame.has_stress for frame in train.frames)
-        self.wants_forces = any(frame.has_forces for frame in train.frames)
+        self.wants_stress = config.loss.stress.is_used and any(frame.has_stress for frame in train.frames)
+        self.wants_forces = config.loss.forces.is_used and any(frame.has_forces for frame in train.frames)
+        self._batches = -(-len(train) // plan.size)
         self._stop_requested = False
+        if len(valid) == 0 and (config.patience is not None or config.schedule.kind == "plateau"):
+            raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")
 
     def resume(self) -> None:
         """Take up the last checkpoint."""
@@ -125,23 +130,27 @@ class Trainer:
         if self.config.budget is not None:
             shares.append(self.progress.seconds / self.config.budget)
         if self.config.epochs is not None:
-            shares.append((self.progress.epoch + self.progress.batch / max(1, self._batches)) / self.config.epochs)
+            done = self.progress.epoch + min(1.0, self.progress.batch / self._batches)
+            shares.append(done / self.config.epochs)
         return min(1.0, max(shares))
 
     def _finished(self) -> bool:
-        stopped_early = self.config.patience is not None and self.progress.waited >= self.config.patience
-        return self.share_done() >= 1.0 or stopped_early
-
-    @property
-    def _batches(self) -> int:
-        """Batches in a pass, near enough for the share done."""
-        return max(1, -(-len(self.train) // self.plan.size))
+        """Whether the end is reached; never within a pass, so that its validation is not left out after a restart."""
+        progress, config = self.progress, self.config
+        if progress.batch > 0:
+            return False
+        return (
+            (config.epochs is not None and progress.epoch >= config.epochs)
+            or (config.budget is not None and progress.seconds >= config.budget)
+            or (config.patience is not None and progress.waited >= config.patience)
+        )
 
     def _epoch(self) -> bool:
         """One pass over the data, from the batch where the progress is; False if stopped by a signal."""
         progress = self.progress
         order = shuffled(len(self.train), self.config.seed, progress.epoch)
         groups = self.plan.split(self.train, order)
+        self._batches = len(groups)
         last_save = time.perf_counter()
         for indices in groups[progress.batch :]:
             self._timed_step(indices)
@@ -180,8 +189,9 @@ class Trainer:
     def _step(self, indices: list[int]) -> float:
         """One update; under torchrun each process takes its part of the batch and the gradients are added."""
         share = self.share_done()
+        self.progress.learning_rate = self.schedule.rate(self.progress.step, share)
         for group in self.optimizer.param_groups:
-            group["lr"] = self.schedule.rate(self.progress.step, share)
+            group["lr"] = self.progress.learning_rate
         self.optimizer.zero_grad(set_to_none=True)
         mine = indices[parallel.rank() :: parallel.world()]
         device = self.potential.species_of_number.device
@@ -198,13 +208,14 @@ class Trainer:
             loss.backward()
         parallel.sum_gradients(self.potential)
         total = float(parallel.sum_over_processes(loss.detach()))
-        if not np.isfinite(total):
+        limit = float("inf") if self.config.optimizer.clip is None else self.config.optimizer.clip
+        size = float(torch.nn.utils.clip_grad_norm_(self.potential.parameters(), limit))
+        if not np.isfinite(total) or not np.isfinite(size):
             raise DivergedError(
-                f"the loss became {total} at step {self.progress.step}; lower optimizer.learning_rate or look for "
-                f"outliers with 'cliffordstf data inspect'; the last checkpoint is {self.checkpoint}."
+                f"the loss is {total:.3g} and its gradient {size:.3g} at step {self.progress.step}; lower "
+                "optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; the weights before this "
+                f"step are in {self.checkpoint}."
             )
-        if self.config.optimizer.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.potential.parameters(), self.config.optimizer.clip)
         self.optimizer.step()
         if self.average is not None:
             self.average.update(self.potential)
@@ -216,14 +227,14 @@ class Trainer:
             "epoch": progress.epoch,
             "step": progress.step,
             "seconds": progress.seconds,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": progress.learning_rate,
             "train_loss": progress.loss_sum / max(1, progress.loss_count),
         }
         progress.loss_sum, progress.loss_count = 0.0, 0
         with self.average.applied(self.potential) if self.average is not None else _nothing():
             row |= parallel.share(self._validation_row() if parallel.is_main() else {})
             score = self._score(row)
-            if score < progress.best:
+            if score < progress.best or progress.best_epoch == 0:
                 progress.best, progress.best_epoch, progress.waited = score, progress.epoch, 0
                 self.hooks.best()
             else:
@@ -240,13 +251,17 @@ class Trainer:
         names = ("energy_mae_mev", "energy_mae_mev_per_atom", "force_mae_mev_per_a", "force_cosine")
         return {f"valid_{name}": metrics[name] for name in (*names, "stress_mae_mev_per_a3")}
 
-    @staticmethod
-    def _score(row: dict[str, Any]) -> float:
-        """What is to be small: the force error, or without forces the energy error, or without validation the loss."""
+    def _score(self, row: dict[str, Any]) -> float:
+        """What is to be small: the force error, or without forces the energy error.
+
+        Without validation data every later state counts as better; an error that is not a number is never better.
+        """
+        if len(self.valid) == 0:
+            return -float(row["step"])
         for name in ("valid_force_mae_mev_per_a", "valid_energy_mae_mev_per_atom"):
             if row.get(name) is not None:
-                return float(row[name])
-        return -float(row["step"])
+                return float(row[name]) if np.isfinite(row[name]) else float("inf")
+        return float("inf")
 
     def _save(self) -> None:
         if parallel.is_main():

@@ -23,6 +23,11 @@ class TermConfig(BaseModel):
     final_weight: float | None = Field(None, ge=0, description="Weight at the end; by default the same.")
     huber_delta: float = Field(0.1, gt=0, description="Where huber turns from square to linear, in scaled units.")
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the term counts at any time."""
+        return max(self.weight, self.final_weight or 0.0) > 0
+
     def weight_at(self, progress: float) -> float:
         """Weight at a share of training done, moving geometrically from the first to the last value."""
         if self.final_weight is None or self.final_weight == self.weight:

@@ -36,9 +36,10 @@ def compute_metrics(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _mean(values: FloatArray) -> float | None:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else None
+def _mean(values: FloatArray, labels: FloatArray) -> float | None:
+    """Mean over the entries that have a label; a prediction that is not a number makes it NaN, never vanishes."""
+    known = values[np.isfinite(labels)]
+    return float(known.mean()) if len(known) else None
 
 
 def _scaled(value: float | None, power: float = 1.0) -> float | None:
@@ -46,32 +47,37 @@ def _scaled(value: float | None, power: float = 1.0) -> float | None:
 
 
 def _energy_metrics(evaluation: Evaluation) -> dict[str, Any]:
-    error = evaluation.energy - evaluation.energy_label
-    zero = evaluation.zero_energy - evaluation.energy_label
+    labels = evaluation.energy_label
+    error = evaluation.energy - labels
+    zero = evaluation.zero_energy - labels
     atoms = evaluation.atoms_per_structure
     return {
-        "energy_mae_mev": _scaled(_mean(np.abs(error))),
-        "energy_rmse_mev": _scaled(_mean(error**2), 0.5),
-        "energy_mae_mev_per_atom": _scaled(_mean(np.abs(error) / atoms)),
-        "energy_rmse_mev_per_atom": _scaled(_mean((error / atoms) ** 2), 0.5),
-        "zero_energy_mae_mev": _scaled(_mean(np.abs(zero))),
-        "zero_energy_mae_mev_per_atom": _scaled(_mean(np.abs(zero) / atoms)),
+        "energy_mae_mev": _scaled(_mean(np.abs(error), labels)),
+        "energy_rmse_mev": _scaled(_mean(error**2, labels), 0.5),
+        "energy_mae_mev_per_atom": _scaled(_mean(np.abs(error) / atoms, labels)),
+        "energy_rmse_mev_per_atom": _scaled(_mean((error / atoms) ** 2, labels), 0.5),
+        "zero_energy_mae_mev": _scaled(_mean(np.abs(zero), labels)),
+        "zero_energy_mae_mev_per_atom": _scaled(_mean(np.abs(zero) / atoms, labels)),
     }
 
 
 def force_cosines(evaluation: Evaluation) -> FloatArray:
-    """Cosine of the angle between predicted and true force of every atom; NaN without a label or a direction."""
+    """Cosine of the angle between predicted and true force of every atom.
+
+    Zero where one of the two vanishes, NaN without a label and where the prediction is not a number.
+    """
     true, found = evaluation.force_labels, evaluation.forces
     product = np.linalg.norm(true, axis=1) * np.linalg.norm(found, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = (true * found).sum(axis=1) / product
-    return np.where(product > 0, cosine, np.where(np.isfinite(true).all(axis=1), 0.0, np.nan))
+    return np.where(product == 0, 0.0, cosine)
 
 
 def _force_metrics(evaluation: Evaluation) -> dict[str, Any]:
-    error = evaluation.forces - evaluation.force_labels
+    labels = evaluation.force_labels
+    error = evaluation.forces - labels
     cosine = force_cosines(evaluation)
-    size = np.linalg.norm(evaluation.force_labels, axis=1)
+    size = np.linalg.norm(labels, axis=1)
     bins = []
     for low, high in pairwise(COSINE_BINS):
         inside = (size >= low) & (size < high)
@@ -80,54 +86,55 @@ def _force_metrics(evaluation: Evaluation) -> dict[str, Any]:
                 "from_ev_per_a": low,
                 "to_ev_per_a": None if np.isinf(high) else high,
                 "n_atoms": int(inside.sum()),
-                "force_cosine": _mean(cosine[inside]),
-                "force_mae_mev_per_a": _scaled(_mean(np.abs(error[inside]))),
+                "force_cosine": _mean(cosine[inside], size[inside]),
+                "force_mae_mev_per_a": _scaled(_mean(np.abs(error[inside]), labels[inside])),
             }
         )
     return {
-        "force_mae_mev_per_a": _scaled(_mean(np.abs(error))),
-        "force_rmse_mev_per_a": _scaled(_mean(error**2), 0.5),
-        "force_cosine": _mean(cosine),
+        "force_mae_mev_per_a": _scaled(_mean(np.abs(error), labels)),
+        "force_rmse_mev_per_a": _scaled(_mean(error**2, labels), 0.5),
+        "force_cosine": _mean(cosine, size),
         "force_cosine_by_magnitude": bins,
-        "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(evaluation.force_labels))),
-        "zero_force_rmse_mev_per_a": _scaled(_mean(evaluation.force_labels**2), 0.5),
+        "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(labels), labels)),
+        "zero_force_rmse_mev_per_a": _scaled(_mean(labels**2, labels), 0.5),
     }
 
 
 def _stress_metrics(evaluation: Evaluation) -> dict[str, Any]:
-    error = evaluation.stress - evaluation.stress_labels
+    labels = evaluation.stress_labels
+    error = evaluation.stress - labels
     return {
-        "stress_mae_mev_per_a3": _scaled(_mean(np.abs(error))),
-        "stress_rmse_mev_per_a3": _scaled(_mean(error**2), 0.5),
-        "zero_stress_mae_mev_per_a3": _scaled(_mean(np.abs(evaluation.stress_labels))),
+        "stress_mae_mev_per_a3": _scaled(_mean(np.abs(error), labels)),
+        "stress_rmse_mev_per_a3": _scaled(_mean(error**2, labels), 0.5),
+        "zero_stress_mae_mev_per_a3": _scaled(_mean(np.abs(labels), labels)),
     }
 
 
 def _within(evaluation: Evaluation, forces: bool) -> float | None:
     """Share of structures whose energy (and every force component) is within the threshold."""
     error = np.abs(evaluation.energy - evaluation.energy_label)
-    usable = np.isfinite(error)
+    usable = np.isfinite(evaluation.energy_label)
     good = error < ENERGY_WITHIN
     if forces:
-        worst = np.full(len(error), -np.inf)
-        deviation = np.abs(evaluation.forces - evaluation.force_labels).max(axis=1)
-        with np.errstate(invalid="ignore"):  # atoms without a label make their structure's worst error NaN
-            np.maximum.at(worst, evaluation.structure_of_atom, deviation)
-        usable &= np.isfinite(worst)
-        good &= worst < FORCE_WITHIN
+        unknown = ~np.isfinite(evaluation.force_labels).all(axis=1)
+        close = np.abs(evaluation.forces - evaluation.force_labels).max(axis=1) < FORCE_WITHIN
+        count = len(evaluation.frames)
+        usable &= np.bincount(evaluation.structure_of_atom, unknown, count) == 0
+        good &= np.bincount(evaluation.structure_of_atom, ~close, count) == 0
     return float(good[usable].mean()) if usable.any() else None
 
 
 def _per_element(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-    error = np.abs(evaluation.forces - evaluation.force_labels)
+    labels = evaluation.force_labels
+    error = np.abs(evaluation.forces - labels)
     cosine = force_cosines(evaluation)
     result = {}
     for number in np.unique(evaluation.numbers):
         here = evaluation.numbers == number
         result[chemical_symbols[number]] = {
             "n_atoms": int(here.sum()),
-            "force_mae_mev_per_a": _scaled(_mean(error[here])),
-            "force_cosine": _mean(cosine[here]),
-            "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(evaluation.force_labels[here]))),
+            "force_mae_mev_per_a": _scaled(_mean(error[here], labels[here])),
+            "force_cosine": _mean(cosine[here], labels[here].sum(axis=1)),
+            "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(labels[here]), labels[here])),
         }
     return result

@@ -7,11 +7,32 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from cliffordstf.errors import ConfigError
 
-def start() -> None:
-    """Join the process group if torchrun started this process."""
+
+def start(wanted: str) -> None:
+    """Join the process group if torchrun started this process; `wanted` is the config's device."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group("nccl" if device(wanted).type == "cuda" else "gloo")
+
+
+def device(wanted: str) -> torch.device:
+    """The device of this process: `auto` is a GPU where there is one, each process taking its own.
+
+    Raises:
+        ConfigError: There is no such device.
+    """
+    name = ("cuda" if torch.cuda.is_available() else "cpu") if wanted == "auto" else wanted
+    try:
+        found = torch.device(name)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ConfigError(f"device '{wanted}' cannot be used ({reason}); choose cpu or a GPU that is there.") from None
+    if found.type == "cuda" and found.index is None:
+        found = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(found)
+    return found
 
 
 def stop() -> None:

@@ -12,6 +12,7 @@ from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
+from cliffordstf.model.shipped import resolve
 from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_config, to_yaml
@@ -96,6 +97,8 @@ def resume(directory: Path, watcher: Watcher | None = None, **changes: Any) -> R
         raise ConfigError(f"{directory} holds no run (no config.yaml); give the folder that 'train' printed.")
     overrides = [f"{key}={value}" for key, value in changes.items() if value is not None]
     config = load_config(directory / "config.yaml", overrides)
+    if overrides and parallel.is_main():
+        (directory / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
     return _run(config, directory, watcher or Silence(), resumed=(directory / "last.ckpt").is_file())
 
 
@@ -211,7 +214,16 @@ def _provenance(config: TrainConfig, setup: Setup) -> dict[str, Any]:
         ],
         "structures": {"train": len(setup.train), "validation": len(setup.valid), "test": len(setup.test)},
         "references": setup.references.mode,
+        "started_from": _parent(config),
     }
+
+
+def _parent(config: TrainConfig) -> dict[str, Any] | None:
+    """The model that a fine-tuned one started from."""
+    if config.finetune is None:
+        return None
+    path = resolve(config.finetune.model)
+    return {"file": path.name, "sha256": file_digest(path)}
 
 
 def _tensorboard(directory: Path) -> Any:

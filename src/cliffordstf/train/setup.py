@@ -13,13 +13,15 @@ from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.readers import Source, read_frames
 from cliffordstf.data.references import References, find_references
-from cliffordstf.data.splits import leaked, random_split, read_indices
+from cliffordstf.data.splits import fingerprints, leaked, random_split, read_indices
+from cliffordstf.data.structure import element_numbers, symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import ModelConfig
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
 from cliffordstf.model.reference import AtomicReference
+from cliffordstf.train import parallel
 from cliffordstf.train.config import DataConfig, TrainConfig
 from cliffordstf.train.finetune import start_from
 
@@ -63,7 +65,9 @@ def load_splits(config: DataConfig) -> Splits:
             fractions[name] = value
     pool = frames
     if config.test_indices is not None:
-        held_out["test"] = [frames[i] for i in read_indices(Path(config.test_indices), len(frames))]
+        chosen = read_indices(Path(config.test_indices), len(frames))
+        held_out["test"] = [frames[i] for i in chosen]
+        pool = [frame for i, frame in enumerate(frames) if i not in set(chosen.tolist())]
     if config.train_indices is not None:
         pool = [frames[i] for i in read_indices(Path(config.train_indices), len(frames))]
     train, valid, test = random_split(
@@ -91,11 +95,12 @@ def _check_labels(frames: Sequence[Frame], source: Source) -> None:
 
 def _leaks(splits: Splits) -> list[str]:
     sets = {"training": splits.train, "validation": splits.valid, "test": splits.test}
+    prints = {name: fingerprints(frames) for name, frames in sets.items()}
     names = list(sets)
     found = []
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
-            pairs = leaked(sets[first], sets[second])
+            pairs = leaked(prints[first], prints[second])
             if pairs:
                 found.append(
                     f"{len(pairs)} of {len(sets[second])} {second} structures are also in the {first} set (for example "
@@ -152,18 +157,17 @@ class Setup:
 def prepare(config: TrainConfig) -> Setup:
     """Read, divide and check the data and build the potential."""
     splits = load_splits(config.data)
-    every = [*splits.train, *splits.valid, *splits.test]
-    elements = tuple(sorted({int(number) for frame in every for number in frame.structure.numbers}))
+    elements = _elements(splits, config.model.get("elements"))
     wanted = config.data.reference
     references = find_references(splits.train, elements, _by_number(wanted) if isinstance(wanted, dict) else wanted)
     splits.warnings.extend(references.warnings)
     scale = force_scale(splits.train, references)
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     if config.finetune is not None:
-        potential, references = start_from(config.finetune, elements, references)
+        potential, references = start_from(config.finetune, elements, references, splits.train)
     else:
         potential = _build(config, splits.train, elements, references, scale)
-    potential.to(dtype)
+    potential.to(device=parallel.device(config.device), dtype=dtype)
     cache = Path(config.data.cache) if config.data.cache else None
     train, valid, test = (
         Dataset(frames, potential.cutoff, cache if frames is splits.train else None)
@@ -177,6 +181,21 @@ def prepare(config: TrainConfig) -> Setup:
     return Setup(splits, train, valid, test, plan, references, potential)
 
 
+def _elements(splits: Splits, asked: Any) -> tuple[int, ...]:
+    """Elements of the data and those that the user asks for beside them; some that cannot be learned are named."""
+    learned, every = (
+        {int(number) for frame in frames for number in frame.structure.numbers}
+        for frames in (splits.train, [*splits.train, *splits.valid, *splits.test])
+    )
+    extra = set(element_numbers(asked)) if asked else set()
+    unseen = ", ".join(symbol(number) for number in sorted((every | extra) - learned))
+    if unseen:
+        splits.warnings.append(
+            f"no training structure holds {unseen}: the model will give numbers for such atoms that mean nothing."
+        )
+    return tuple(sorted(every | extra))
+
+
 def _by_number(energies: dict[str, float]) -> dict[int, float]:
     unknown = [name for name in energies if name not in atomic_numbers]
     if unknown:
@@ -186,7 +205,7 @@ def _by_number(energies: dict[str, float]) -> dict[int, float]:
 
 def model_config(options: dict[str, Any], elements: tuple[int, ...], average_neighbours: float | None) -> ModelConfig:
     """The model's config: preset, the user's options, and what follows from the data."""
-    options = dict(options)
+    options = {name: value for name, value in options.items() if name != "elements"}
     name = str(options.pop("preset", "default"))
     known = type(preset(name)).model_fields
     if average_neighbours is not None and "average_neighbours" in known:

@@ -1,0 +1,40 @@
+"""Writing files so that a kill or a full disk never leaves half of one behind."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from cliffordstf.errors import FileWriteError
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Write to a temporary file beside `path`, flush it to disk and rename it: a reader sees all of it or nothing.
+
+    Raises:
+        FileWriteError: The disk is full, the folder is read-only or missing.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
+            temporary.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise FileWriteError(
+            f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
+        ) from error
+
+
+def _umask() -> int:
+    """The process's file-mode mask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

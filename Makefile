@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo verify test lint format clean
 
 help:
 	@echo "make demo    the main job, end to end"
+	@echo "make verify  the coupling table and the symmetries of every preset, proved by numbers"
 	@echo "make test    the test suite"
 	@echo "make lint    style and type checks"
 	@echo "make format  rewrite the code in the project's style"
@@ -24,6 +25,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/cliffordstf demo
+
+verify: setup
+	$(BIN)/cliffordstf verify
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)

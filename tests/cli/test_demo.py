@@ -9,7 +9,7 @@ def test_demo_runs_end_to_end(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "zero row" in result.output
-    assert "Clifford + STF tracks" in result.output
+    assert "Clifford + STF" in result.output
     assert "meV/atom/ps" in result.output
     for name in ("summary.png", "report/index.html", "model-2/model.safetensors", "md.csv"):
         assert (tmp_path / "demo" / name).is_file()

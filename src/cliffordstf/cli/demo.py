@@ -20,8 +20,8 @@ from cliffordstf.train.run import RunResult, free_directory, train
 
 TRAIN_FRAMES, TEST_FRAMES = 420, 150
 MODELS: dict[str, dict[str, Any]] = {
-    "Clifford track only (lmax 1)": {"preset": "default/small", "lmax": 1, "channels": 32},
-    "Clifford + STF tracks (lmax 2)": {"preset": "default/small", "lmax": 2, "channels": 32},
+    "Clifford (lmax 1)": {"preset": "default/small", "lmax": 1, "channels": 32},
+    "Clifford + STF (lmax 2)": {"preset": "default/small", "lmax": 2, "channels": 32},
 }
 
 
@@ -100,7 +100,7 @@ def _dynamics(result: RunResult, test_file: Path, directory: Path, steps: int) -
 def _rows(results: dict[str, RunResult]) -> list[dict[str, Any]]:
     first = next(iter(results.values())).metrics["test"]
     zero = {
-        "name": "zero row: constant energy, zero forces",
+        "name": "zero row",
         "energy_mae_mev": first["zero_energy_mae_mev"],
         "force_mae_mev_per_a": first["zero_force_mae_mev_per_a"],
         "force_cosine": 0.0,
@@ -122,8 +122,11 @@ def _rows(results: dict[str, RunResult]) -> list[dict[str, Any]]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"Test set: the last {TEST_FRAMES} frames")
-    table.add_column("model")
+    table = Table(
+        title=f"Test set: the last {TEST_FRAMES} frames",
+        caption="zero row: constant energy, zero forces. Both models have the same recipe and training time.",
+    )
+    table.add_column("model", no_wrap=True)
     for column in ("energy MAE meV", "force MAE meV/Å", "force cosine", "parameters"):
         table.add_column(column, justify="right")
     for row in rows:

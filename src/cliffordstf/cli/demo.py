@@ -78,7 +78,7 @@ def _config(train_file: Path, test_file: Path, model: dict[str, Any], budget: st
         "data": {"train": str(train_file), "valid": 30, "test": str(test_file)},
         "model": model,
         "batch_size": 5,
-        "validate_every": 3,
+        "validate_every": 1,
     }
     return load_config(None, [f"budget={budget}"], base)
 

@@ -130,7 +130,7 @@ def _learning(inputs: ReportInputs) -> str:
             caption += f" Dashed: the zero row on {reference.title}."
         figures.append(figure(svg_figure(draw, f"{panel.axis} by epoch", (4.0, 3.0)), caption))
     return (
-        f'<section id="learning"><h2>Learning curves <small>{len(inputs.history):,} epochs</small></h2>'
+        f'<section id="learning"><h2>Learning curves <small>{len(inputs.history):,} validations</small></h2>'
         f'<div class="figures small">{"".join(figures)}</div></section>'
     )
 

@@ -2,8 +2,8 @@
 
 import os
 
-# OpenMP threads that wait by spinning make small steps up to a hundred times slower as soon as another program wants
-# the same cores. Has an effect only if torch is not loaded yet, and never overrides the user's choice.
+# OpenMP threads that wait by spinning slow small steps down badly as soon as another program wants the same cores.
+# Has an effect only if torch is not loaded yet, and never overrides the user's choice.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from cliffordstf.data.batch import Batch, make_batch

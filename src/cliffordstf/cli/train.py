@@ -48,7 +48,8 @@ def train_command(
     if resume_from is not None:
         if source is not None or out is not None or test is not None:
             raise ConfigError("--resume goes on with a run as it was; only --budget and --epochs can be changed.")
-        _with_processes("auto", console, lambda screen: resume(resume_from, screen, budget=budget, epochs=epochs))
+        device = load_config(resume_from / "config.yaml", []).device
+        _with_processes(device, console, lambda screen: resume(resume_from, screen, budget=budget, epochs=epochs))
         return
     example = "structures.extxyz" if show_config else None
     config = _config(source or example, overrides or [], budget, epochs, test)

@@ -105,7 +105,9 @@ class TrainConfig(_Config):
     validate_every: PositiveInt | Literal["auto"] = Field("auto", description="Epochs between validations.")
     checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
     average: float = Field(0.995, ge=0, lt=1, description="Decay of the moving average of weights; 0 for none.")
-    threads: PositiveInt | None = Field(None, description="Processor threads; by default as many as torch takes.")
+    threads: PositiveInt | Literal["auto"] = Field(
+        "auto", description="Processor threads; auto takes one for small batches, where more only wait."
+    )
     device: str = Field("auto", description="cpu, cuda, or auto: a GPU where there is one.")
     precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")
     seed: int = Field(0, description="Of initial weights and of the order of structures.")

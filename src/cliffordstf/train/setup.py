@@ -25,6 +25,9 @@ from cliffordstf.train import parallel
 from cliffordstf.train.config import DataConfig, TrainConfig
 from cliffordstf.train.finetune import start_from
 
+SMALL_BATCH = 3000
+"""Edges; below this a second thread costs more than it brings while waiting threads sleep, as the package sets them."""
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -170,9 +173,12 @@ def prepare(config: TrainConfig) -> Setup:
         Dataset(frames, potential.cutoff, cache if frames is splits.train else None)
         for frames in (splits.train, splits.valid, splits.test)
     )
-    if config.threads is not None:
+    plan = _plan(config, train)
+    if config.threads != "auto":
         torch.set_num_threads(config.threads)
-    return Setup(splits, train, valid, test, _plan(config, train), references, potential)
+    elif plan.size * float(np.mean(train.edges)) < SMALL_BATCH:
+        torch.set_num_threads(1)
+    return Setup(splits, train, valid, test, plan, references, potential)
 
 
 def _elements(splits: Splits, asked: Any) -> tuple[int, ...]:

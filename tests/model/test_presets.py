@@ -15,8 +15,8 @@ def all_elements_batch(potential: cliffordstf.Potential) -> cliffordstf.Batch:
     elements = potential.elements
     groups = [elements[start : start + 10] for start in range(0, len(elements), 10)]
     clusters = [random_cluster(group, atoms=len(group), seed=seed) for seed, group in enumerate(groups)]
-    # Gaussians near zero only see atoms that close; a Bessel basis has no such local functions.
-    shortest = 0.05 if hasattr(potential.model.radial_basis, "centres") else 0.9
+    # The Gaussians of the paper profile near zero only see atoms that close; a Bessel basis has no such local functions.
+    shortest = 0.05 if hasattr(potential.model, "radial_basis") else 0.9
     trimers = [
         cliffordstf.Structure([1, 6, 8], np.array([[0, 0, 0], [0, 0.1, d], [0.3 * d, 0.9, -0.5 * d]]))
         for d in np.linspace(shortest, potential.cutoff, 40)

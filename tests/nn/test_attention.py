@@ -2,11 +2,11 @@ import torch
 
 from cliffordstf.nn.attention import EdgeAttention, softmax_over_neighbours
 from cliffordstf.nn.geometry import Geometry
+from tests.kernels.graphs import edge_index
 
 
 def make_geometry() -> Geometry:
-    senders, receivers = torch.tensor([1, 2, 0, 2]), torch.tensor([0, 0, 1, 2])
-    return Geometry.from_vectors(torch.randn(4, 3), senders, receivers, 4)
+    return Geometry.from_vectors(torch.randn(4, 3), edge_index([(0, 1), (0, 2)], 4), 4)
 
 
 def test_softmax_sums_to_one_per_receiver_and_survives_large_logits():

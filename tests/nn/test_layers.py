@@ -5,16 +5,19 @@ import torch
 from torch import Tensor
 
 from cliffordstf.algebra.actions import act, random_rotation
+from cliffordstf.algebra.stf import direction_norm, stf_power
 from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
+from cliffordstf.kernels import EdgeIndex
 from cliffordstf.nn.convolution import Convolution
 from cliffordstf.nn.gate import NormGate, ScalarGate
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import DefaultInteraction, EdgeInputs, PaperInteraction
-from cliffordstf.nn.linear import TrackLinear, merge, restrict
+from cliffordstf.nn.linear import TrackLinear, restrict
 from cliffordstf.nn.message import EdgeEmbedding
 from cliffordstf.nn.norm import TrackNorm, norm
 from cliffordstf.nn.product import AugmentedProduct, WeightedProduct
-from cliffordstf.nn.radial import BesselBasis, GaussianBasis, cosine_envelope, polynomial_envelope
+from cliffordstf.nn.radial import GaussianBasis, RadialFunctions, cosine_envelope, polynomial_envelope
+from tests.kernels.graphs import edge_index
 
 FULL = Layout((*GRADES, STF2, STF3))
 ATOMS, CHANNELS, CUTOFF = 6, 8, 5.0
@@ -24,18 +27,17 @@ def features(layout: Layout, generator: torch.Generator) -> Tensor:
     return torch.randn(ATOMS, layout.dims, CHANNELS, generator=generator, dtype=torch.float64)
 
 
+EDGES = edge_index([(i, j) for i in range(ATOMS) for j in range(i + 1, ATOMS)], ATOMS)
+
+
 def geometry(vectors: Tensor) -> Geometry:
-    pairs = [(i, j) for i in range(ATOMS) for j in range(ATOMS) if i != j]
-    receivers, senders = torch.tensor(pairs).T
-    return Geometry.from_vectors(vectors, senders, receivers, ATOMS)
+    return Geometry.from_vectors(vectors, EDGES, ATOMS)
 
 
 @pytest.fixture
 def vectors(generator) -> Tensor:
     positions = torch.randn(ATOMS, 3, generator=generator, dtype=torch.float64) * 1.5
-    pairs = [(i, j) for i in range(ATOMS) for j in range(ATOMS) if i != j]
-    receivers, senders = torch.tensor(pairs).T
-    return positions[senders] - positions[receivers]
+    return positions[EDGES.senders] - positions[EDGES.receivers]
 
 
 def assert_commutes(layer, x: Tensor, source: Layout, target: Layout, matrix: Tensor) -> None:
@@ -74,38 +76,35 @@ def test_weighted_product_commutes_with_o3(body_order, wanted, generator):
     carried = Layout((*GRADES, STF2, STF3, STF4))
     layer = WeightedProduct(FULL, carried, wanted, CHANNELS, body_order).double()
     x, matrix = features(FULL, generator) * 0.3, -random_rotation(generator)
-    assert_commutes(lambda y: merge(layer.layout, *layer(y)), x, FULL, layer.layout, matrix)
+    for order, layout in enumerate(layer.powers):
+        assert_commutes(lambda y, n=order: layer(y)[n], x, FULL, layout, matrix)
 
 
-def default_edges(vectors: Tensor, lmax: int) -> EdgeInputs:
-    g = geometry(vectors)
-    basis = BesselBasis(8, CUTOFF).double()(g.distances)
-    return EdgeInputs(g, g.direction_tensors(lmax, True), basis, polynomial_envelope(g.distances, CUTOFF, 6))
+def default_inputs(vectors: Tensor, lmax: int) -> tuple[Tensor, Tensor, EdgeIndex]:
+    """Radial functions and direction tensors of the pairs."""
+    torch.manual_seed(0)
+    functions = RadialFunctions(8, CUTOFF, 6, 16, 1, 4, 1).double()
+    pairs = Geometry.from_vectors(vectors[EDGES.pair_edges[:, 0]], EDGES, ATOMS)
+    return functions(pairs.distances)[0], pairs.direction_tensors(lmax, True), EDGES
 
 
 @pytest.mark.parametrize("lmax", [1, 2, 3, 4])
 def test_convolution_commutes_with_o3(lmax, vectors, generator):
-    layer = Convolution(FULL, FULL, lmax, CHANNELS, 8, 16, 1, 5.0).double()
+    layer = Convolution(FULL, FULL, lmax, CHANNELS, 4, 5.0).double()
     x, matrix = features(FULL, generator), -random_rotation(generator)
-
-    def run(y: Tensor, v: Tensor) -> Tensor:
-        edges = default_edges(v, lmax)
-        return layer(y, edges.directions, edges.basis, edges.envelope, edges.geometry)
-
-    turned = run(act(x, FULL, matrix), vectors @ matrix.T)
-    torch.testing.assert_close(turned, act(run(x, vectors), layer.layout, matrix), rtol=0, atol=1e-10)
+    turned = layer(act(x, FULL, matrix), *default_inputs(vectors @ matrix.T, lmax))
+    straight = layer(x, *default_inputs(vectors, lmax))
+    torch.testing.assert_close(turned, act(straight, layer.layout, matrix), rtol=0, atol=1e-10)
 
 
 def test_default_interaction_commutes_with_o3(vectors, generator):
     layer = DefaultInteraction(
-        FULL, FULL, FULL, lmax=3, channels=CHANNELS, basis=8, radial_width=16, radial_depth=1, average_neighbours=5.0,
-        body_order=4,
-    ).double()  # fmt: skip
+        FULL, FULL, FULL, lmax=3, channels=CHANNELS, radial_functions=4, average_neighbours=5.0, body_order=4
+    ).double()
     x, matrix = features(FULL, generator) * 0.5, -random_rotation(generator)
-    turned = layer(act(x, FULL, matrix), default_edges(vectors @ matrix.T, 3))
-    torch.testing.assert_close(
-        turned, act(layer(x, default_edges(vectors, 3)), layer.layout, matrix), rtol=0, atol=1e-10
-    )
+    turned = layer(act(x, FULL, matrix), *default_inputs(vectors @ matrix.T, 3))
+    straight = layer(x, *default_inputs(vectors, 3))
+    torch.testing.assert_close(turned, act(straight, layer.layout, matrix), rtol=0, atol=1e-10)
 
 
 def test_paper_interaction_commutes_with_rotations(vectors, generator):
@@ -136,7 +135,7 @@ def test_linear_and_product_keep_unit_variance(generator):
         part *= ((2 * track.degree + 1) / (norm(part, track) ** 2).mean()).sqrt()
     with torch.no_grad():
         square = layer(x)[1]
-    for track, part in square.items():
+    for track, part in layer.powers[1].split(square).items():
         variance = float((norm(part, track) ** 2).mean()) / (2 * track.degree + 1)
         assert 0.1 < variance < 3, (track.name, variance)
 
@@ -152,6 +151,27 @@ def test_polynomial_envelope_is_c2_at_the_cutoff():
     (third,) = torch.autograd.grad(curvature, r)
     assert third.abs() > 1e-2  # smooth to second order and not further
     assert polynomial_envelope(torch.tensor([0.0, CUTOFF, CUTOFF + 1]), CUTOFF, 6).tolist() == [1, 0, 0]
+
+
+def test_slopes_of_radial_functions_are_their_derivatives(generator):
+    torch.manual_seed(0)
+    functions = RadialFunctions(8, CUTOFF, 6, 16, 2, 4, 2).double()
+    r = (torch.rand(7, generator=generator, dtype=torch.float64) * 5.4 + 0.3).requires_grad_()
+    assert torch.autograd.gradcheck(functions, (r,))
+    assert torch.autograd.gradgradcheck(functions, (r,))
+
+
+def test_derivatives_of_direction_tensors(vectors):
+    def tensors(v: Tensor) -> Tensor:
+        return geometry(v).direction_tensors(4, True)
+
+    leaf = vectors[:4].clone().requires_grad_()
+    assert torch.autograd.gradcheck(tensors, (leaf,), fast_mode=True)
+    assert torch.autograd.gradgradcheck(tensors, (leaf,), fast_mode=True)
+    traced = torch.cat([stf_power(leaf / leaf.norm(dim=1, keepdim=True), degree) for degree in range(5)], dim=1)
+    lengths = [(2 * n + 1) ** 0.5 / direction_norm(n) for n in range(5)]
+    scales = torch.cat([torch.full((2 * n + 1,), lengths[n], dtype=torch.float64) for n in range(5)])
+    torch.testing.assert_close(tensors(leaf), traced * scales, rtol=0, atol=1e-12)
 
 
 def test_gaussian_basis_spans_the_cutoff():

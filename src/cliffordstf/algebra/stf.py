@@ -159,6 +159,53 @@ def stf_power(vectors: Tensor, degree: int) -> Tensor:
     return torch.stack(components, dim=-1)
 
 
+@cache
+def _power_monomials(lmax: int) -> tuple[Exponents, ...]:
+    """Monomials of all degrees up to `lmax`."""
+    return tuple(exponents for degree in range(lmax + 1) for exponents in monomials(degree))
+
+
+@cache
+@torch.inference_mode(False)
+def _power_matrices(lmax: int, unit: bool, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Exponents (3, monomials) and coefficients (monomials, 4, (lmax+1)²) of the tensors and their three slopes."""
+    keys = _power_monomials(lmax)
+    place = {key: index for index, key in enumerate(keys)}
+    table = torch.zeros(len(keys), 4, (lmax + 1) ** 2, dtype=torch.float64)
+    for degree in range(lmax + 1):
+        scale = (2 * degree + 1) ** 0.5 / direction_norm(degree) if unit else 1.0
+        for index, terms in enumerate(_power_terms(degree)):
+            component = degree**2 + index
+            for key, value in terms:
+                table[place[key], 0, component] += scale * value
+                for axis in range(3):
+                    if key[axis]:
+                        lower = (*key[:axis], key[axis] - 1, *key[axis + 1 :])
+                        table[place[lower], 1 + axis, component] += scale * value * key[axis]
+    return torch.tensor(keys, device=device).T.contiguous(), table.to(dtype=dtype, device=device)
+
+
+def stf_powers(vectors: Tensor, lmax: int, unit: bool) -> tuple[Tensor, Tensor]:
+    """STF(v ⊗ … ⊗ v) for all degrees 0 … lmax side by side, and its derivative with respect to v.
+
+    Args:
+        vectors: (rows, 3).
+        lmax: Highest degree.
+        unit: Scale degree l so that for unit vectors its squared Frobenius norm is 2l+1, one per component.
+
+    Returns:
+        Tensors (rows, (lmax+1)²) and derivatives (rows, 3, (lmax+1)²).
+    """
+    exponents, matrices = _power_matrices(lmax, unit, vectors.dtype, vectors.device)
+    powers = [torch.ones_like(vectors)]
+    for _ in range(lmax):
+        powers.append(powers[-1] * vectors)
+    x, y, z = torch.stack(powers, dim=2).unbind(1)
+    columns = x.index_select(1, exponents[0]) * y.index_select(1, exponents[1]) * z.index_select(1, exponents[2])
+    results = (columns @ matrices.flatten(1)).unflatten(1, (4, -1))
+    return results[:, 0], results[:, 1:]
+
+
 def direction_norm(degree: int) -> float:
     """Frobenius norm of STF(n ⊗ … ⊗ n) for a unit vector n: sqrt(l! / (2l-1)!!)."""
     squared = Fraction(1)

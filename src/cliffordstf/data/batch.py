@@ -11,6 +11,7 @@ from torch import Tensor
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
 from cliffordstf.data.structure import Structure, as_structure
 from cliffordstf.errors import StructureError
+from cliffordstf.kernels.edges import EdgeIndex
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -26,10 +27,10 @@ class Batch:
         cell: Lattice vectors as rows, Å, float64 (structures, 3, 3); zeros where there is none.
         pbc: Periodic directions, bool (structures, 3).
         structure_of_atom: int64 (atoms,), never decreasing.
-        senders, receivers: int64 (edges,); receivers never decrease.
+        edges: Directed edges, sorted by receiver.
         shifts: Whole lattice vectors added to the sender, float64 (edges, 3).
-        row_pointers: Start of each receiver's edges, int64 (atoms + 1,), the CSR form of `receivers`.
         size: Number of structures.
+        periodic: Whether any edge crosses a cell boundary.
         elements: Atomic numbers that occur, known on the host so that checks need no device synchronisation.
         names: How errors refer to the structures.
         cutoff: Å, of the neighbour lists.
@@ -40,22 +41,43 @@ class Batch:
     cell: Tensor
     pbc: Tensor
     structure_of_atom: Tensor
-    senders: Tensor
-    receivers: Tensor
+    edges: EdgeIndex
     shifts: Tensor
-    row_pointers: Tensor
     size: int
+    periodic: bool
     elements: tuple[int, ...]
     names: tuple[str, ...]
     cutoff: float
 
+    @property
+    def senders(self) -> Tensor:
+        """int64 (edges,)."""
+        return self.edges.senders
+
+    @property
+    def receivers(self) -> Tensor:
+        """int64 (edges,); never decreasing."""
+        return self.edges.receivers
+
     def vectors(self) -> Tensor:
         """Vectors from receivers to senders, Å, (edges, 3), in the dtype of the positions."""
+        return self._vectors(self.senders, self.receivers, self.shifts)
+
+    def pair_vectors(self) -> Tensor:
+        """Vectors of the straight edge of each pair, Å, (pairs, 3), in the dtype of the positions."""
+        straight = self.edges.pair_edges[:, 0]
+        shifts = self.shifts.index_select(0, straight) if self.periodic else self.shifts
+        return self._vectors(
+            self.senders.index_select(0, straight), self.receivers.index_select(0, straight), shifts
+        )
+
+    def _vectors(self, senders: Tensor, receivers: Tensor, shifts: Tensor) -> Tensor:
         # index_select, not indexing: its gradient adds up in a fixed order.
-        structure_of_edge = self.structure_of_atom[self.receivers]
-        offsets = torch.einsum("ei,eij->ej", self.shifts, self.cell.index_select(0, structure_of_edge))
-        senders = self.positions.index_select(0, self.senders)
-        return senders - self.positions.index_select(0, self.receivers) + offsets
+        direct = self.positions.index_select(0, senders) - self.positions.index_select(0, receivers)
+        if not self.periodic:
+            return direct
+        cells = self.cell.index_select(0, self.structure_of_atom.index_select(0, receivers))
+        return direct + torch.einsum("ei,eij->ej", shifts, cells)
 
     def volumes(self) -> Tensor:
         """Cell volumes, Å³, (structures,); zero where there is no three-dimensional cell."""
@@ -74,7 +96,7 @@ class Batch:
         moved: dict[str, Any] = {
             item.name: value.to(device)
             for item in fields(self)
-            if isinstance(value := getattr(self, item.name), Tensor)
+            if isinstance(value := getattr(self, item.name), Tensor | EdgeIndex)
         }
         return replace(self, **moved)
 
@@ -102,6 +124,9 @@ def make_batch(
     starts = np.concatenate([[0], np.cumsum(counts)])
     receivers = np.concatenate([edges.receivers + start for edges, start in zip(lists, starts, strict=False)])
     senders = np.concatenate([edges.senders + start for edges, start in zip(lists, starts, strict=False)])
+    firsts = np.cumsum([0, *(len(edges.senders) for edges in lists)])
+    reverse = np.concatenate([edges.reverse + first for edges, first in zip(lists, firsts, strict=False)])
+    shifts = np.concatenate([edges.shifts for edges in lists])
     numbers = np.concatenate([structure.numbers for structure in checked])
     return Batch(
         numbers=torch.from_numpy(numbers),
@@ -109,11 +134,15 @@ def make_batch(
         cell=torch.from_numpy(np.stack([structure.cell for structure in checked])),
         pbc=torch.from_numpy(np.stack([structure.pbc for structure in checked])),
         structure_of_atom=torch.from_numpy(np.repeat(np.arange(len(checked)), counts)),
-        senders=torch.from_numpy(senders),
-        receivers=torch.from_numpy(receivers),
-        shifts=torch.from_numpy(np.concatenate([edges.shifts for edges in lists]).astype(np.float64)),
-        row_pointers=torch.from_numpy(np.searchsorted(receivers, np.arange(len(numbers) + 1))),
+        edges=EdgeIndex.from_reverse(
+            torch.from_numpy(senders),
+            torch.from_numpy(receivers),
+            torch.from_numpy(np.searchsorted(receivers, np.arange(len(numbers) + 1))),
+            torch.from_numpy(reverse),
+        ),
+        shifts=torch.from_numpy(shifts.astype(np.float64)),
         size=len(checked),
+        periodic=bool(shifts.any()),
         elements=tuple(int(number) for number in np.unique(numbers)),
         names=tuple(structure.name for structure in checked),
         cutoff=cutoff,

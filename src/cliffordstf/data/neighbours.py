@@ -7,9 +7,11 @@ included, so cells smaller than the cutoff need nothing special. No neighbour is
 
 import logging
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cliffordstf.data.structure import FloatArray, IntArray, Structure, symbol
 from cliffordstf.errors import StructureError
@@ -38,6 +40,28 @@ class NeighbourList:
     senders: IntArray
     receivers: IntArray
     shifts: IntArray
+
+    @cached_property
+    def reverse(self) -> IntArray:
+        """For every edge the index of the one the other way round, (edges,)."""
+        # Edges are sorted by (receiver, sender, shift): the k-th by (sender, receiver, -shift) is the reverse of edge k.
+        x, y, z = -self.shifts.T
+        order = np.lexsort((z, y, x, self.receivers, self.senders))
+        if not (
+            np.array_equal(self.senders[order], self.receivers)
+            and np.array_equal(self.receivers[order], self.senders)
+            and np.array_equal(-self.shifts[order], self.shifts)
+        ):
+            raise StructureError("the neighbour list is not symmetric: an edge has no reverse; make a full list.")
+        return order
+
+    def select(self, keep: NDArray[np.bool_]) -> "NeighbourList":
+        """The edges that a mask keeps, which must keep an edge if it keeps its reverse."""
+        kept = NeighbourList(self.senders[keep], self.receivers[keep], self.shifts[keep])
+        # Renumbered rather than sorted again: filtering a list with a margin happens at every step of a simulation.
+        numbers = np.cumsum(keep) - 1
+        kept.__dict__["reverse"] = numbers[self.reverse[keep]]
+        return kept
 
 
 def neighbour_list(structure: Structure, cutoff: float, backend: str | None = None) -> NeighbourList:

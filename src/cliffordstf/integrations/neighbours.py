@@ -56,9 +56,7 @@ class SkinList:
         if cutoff > self.cutoff:
             raise ConfigError(f"this neighbour list reaches {self.cutoff} Å, not {cutoff} Å; make one that does.")
         start = time.perf_counter()
-        keep = self._distances < cutoff
-        candidates = self._candidates
-        edges = NeighbourList(candidates.senders[keep], candidates.receivers[keep], candidates.shifts[keep])
+        edges = self._candidates.select(self._distances < cutoff)
         self.seconds += time.perf_counter() - start
         return edges
 

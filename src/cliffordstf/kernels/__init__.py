@@ -1,6 +1,25 @@
-"""The bilinear and trilinear maps that carry the model's cost, each behind one signature."""
+"""The multilinear maps that carry the model's cost, each behind one signature."""
 
-from cliffordstf.kernels.plan import EdgePath, EdgePlan, NodePath, NodePlan
-from cliffordstf.kernels.reference import edge_trilinear, node_bilinear
+from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.kernels.operator import differentiate, wants
+from cliffordstf.kernels.ops import edge_convolution, edge_trilinear, kernel_name, node_bilinear, scalar_gate, track_linear
+from cliffordstf.kernels.plan import EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
 
-__all__ = ["EdgePath", "EdgePlan", "NodePath", "NodePlan", "edge_trilinear", "node_bilinear"]
+__all__ = [
+    "EdgeIndex",
+    "EdgePath",
+    "EdgePlan",
+    "GatePlan",
+    "LinearPlan",
+    "LinearTerm",
+    "NodePath",
+    "NodePlan",
+    "differentiate",
+    "edge_convolution",
+    "edge_trilinear",
+    "kernel_name",
+    "node_bilinear",
+    "scalar_gate",
+    "track_linear",
+    "wants",
+]

@@ -4,13 +4,16 @@ A plan is plain data made from the coupling table when a layer is built. Every i
 PyTorch reference included, is generated from it.
 """
 
+import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from cliffordstf.algebra.couplings import TrackCoupling
+from cliffordstf.algebra.couplings import TrackCoupling, track_coupling
+from cliffordstf.algebra.tracks import BY_NAME
 
 _Tables: TypeAlias = dict[tuple[torch.dtype, torch.device], list[Tensor]]
 
@@ -61,6 +64,23 @@ class EdgePlan:
         """Scaled dense coefficients (dims a, dims b, dims c) of each path, made once per dtype and device."""
         return _cached_tables(self.paths, self._tables, dtype, device)
 
+    @cached_property
+    def degree(self) -> int:
+        """Highest degree of any track."""
+        return max(t.degree for p in self.paths for t in (p.coupling.a, p.coupling.b, p.coupling.c))
+
+    @cached_property
+    def key(self) -> str:
+        """The plan as text, from which `from_key` makes it again."""
+        sizes = [self.source_dims, self.edge_dims, self.target_dims, self.weight_rows]
+        return json.dumps([sizes, [[*_names(p.coupling), p.source, p.edge, p.target, p.weight, p.scale] for p in self.paths]])
+
+    @classmethod
+    def from_key(cls, key: str) -> "EdgePlan":
+        """The plan of a key."""
+        sizes, paths = json.loads(key)
+        return cls(tuple(EdgePath(_coupling(path[:3]), *path[3:]) for path in paths), *sizes)
+
 
 @dataclass(frozen=True)
 class NodePath:
@@ -104,6 +124,93 @@ class NodePlan:
         """Scaled dense coefficients (dims a, dims b, dims c) of each path, made once per dtype and device."""
         return _cached_tables(self.paths, self._tables, dtype, device)
 
+    @cached_property
+    def degree(self) -> int:
+        """Highest degree of any track."""
+        return max(t.degree for p in self.paths for t in (p.coupling.a, p.coupling.b, p.coupling.c))
+
+    @cached_property
+    def key(self) -> str:
+        """The plan as text, from which `from_key` makes it again."""
+        sizes = [self.left_dims, self.right_dims, self.target_dims, self.weight_rows]
+        return json.dumps([sizes, [[*_names(p.coupling), p.left, p.right, p.target, p.weight, p.scale] for p in self.paths]])
+
+    @classmethod
+    def from_key(cls, key: str) -> "NodePlan":
+        """The plan of a key."""
+        sizes, paths = json.loads(key)
+        return cls(tuple(NodePath(_coupling(path[:3]), *path[3:]) for path in paths), *sizes)
+
+
+@dataclass(frozen=True)
+class LinearTerm:
+    """One feature that is multiplied by matrices, one matrix per track.
+
+    Attributes:
+        source_dims: Components of the feature.
+        tracks: Of every track: its first component in the feature, its first component in the result, its components,
+            the index of its matrix.
+    """
+
+    source_dims: int
+    tracks: tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class LinearPlan:
+    """A sum of linear maps of features over their channels.
+
+    out[i, to+m] = scale · Σ over terms and tracks of x[i, from+m] · W[matrix]
+
+    Attributes:
+        terms: What is summed.
+        target_dims: Components of the result; tracks that no term reaches are zero.
+        scale: Constant factor.
+    """
+
+    terms: tuple[LinearTerm, ...]
+    target_dims: int
+    scale: float = 1.0
+
+    @cached_property
+    def key(self) -> str:
+        """The plan as text, from which `from_key` makes it again."""
+        return json.dumps([[[term.source_dims, term.tracks] for term in self.terms], self.target_dims, self.scale])
+
+    @classmethod
+    def from_key(cls, key: str) -> "LinearPlan":
+        """The plan of a key."""
+        terms, target_dims, scale = json.loads(key)
+        parsed = tuple(LinearTerm(dims, tuple((a, b, c, d) for a, b, c, d in tracks)) for dims, tracks in terms)
+        return cls(parsed, target_dims, scale)
+
+
+@dataclass(frozen=True)
+class GatePlan:
+    """SiLU on the scalars, a sigmoid times every other track.
+
+    out[i, 0] = silu_gain · silu(x[i, 0]), out[i, t] = sigmoid_gain · sigmoid(z[i, t] + b[t]) · x[i, t]
+
+    Attributes:
+        tracks: First component and number of components of every gated track; scalars are component 0.
+        silu_gain, sigmoid_gain: Constant factors.
+    """
+
+    tracks: tuple[tuple[int, int], ...]
+    silu_gain: float
+    sigmoid_gain: float
+
+    @cached_property
+    def key(self) -> str:
+        """The plan as text, from which `from_key` makes it again."""
+        return json.dumps([self.tracks, self.silu_gain, self.sigmoid_gain])
+
+    @classmethod
+    def from_key(cls, key: str) -> "GatePlan":
+        """The plan of a key."""
+        tracks, silu_gain, sigmoid_gain = json.loads(key)
+        return cls(tuple((start, dims) for start, dims in tracks), silu_gain, sigmoid_gain)
+
 
 @torch.inference_mode(False)
 def _cached_tables(
@@ -112,3 +219,12 @@ def _cached_tables(
     if (dtype, device) not in cache:
         cache[dtype, device] = [path.coupling.tensor(dtype, device) * path.scale for path in paths]
     return cache[dtype, device]
+
+
+def _names(coupling: TrackCoupling) -> list[str]:
+    return [coupling.a.name, coupling.b.name, coupling.c.name]
+
+
+def _coupling(names: list[str]) -> TrackCoupling:
+    a, b, c = (BY_NAME[name] for name in names)
+    return track_coupling(a, b, c)

@@ -4,31 +4,21 @@ Differentiable to any order through autograd. Messages are materialised, so memo
 Operands are split once and results concatenated once: the gradient of a slice would fill a whole tensor with zeros.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.plan import EdgePlan, NodePlan
+from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
 
 
 def edge_trilinear(
-    plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, senders: Tensor, receivers: Tensor
+    plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex
 ) -> Tensor:
-    """Sum over neighbours of node features coupled to edge tensors.
-
-    Args:
-        plan: What is summed.
-        features: (atoms, plan.source_dims, channels).
-        weights: (edges, plan.weight_rows, channels).
-        edge_tensors: (edges, plan.edge_dims).
-        senders, receivers: int64 (edges,).
-
-    Returns:
-        (atoms, plan.target_dims, channels).
-    """
+    """See `cliffordstf.kernels.ops.edge_trilinear`."""
     # index_select, not indexing: its gradient adds up in a fixed order.
-    sent = _split(features.index_select(0, senders), ((p.source, p.coupling.a.dims) for p in plan.paths))
+    sent = _split(features.index_select(0, edges.senders), ((p.source, p.coupling.a.dims) for p in plan.paths))
     local = _split(edge_tensors, ((p.edge, p.coupling.b.dims) for p in plan.paths))
     rows = weights.unbind(1)
     messages: dict[int, Tensor] = {}
@@ -43,24 +33,50 @@ def edge_trilinear(
             message = torch.einsum("eb,abc->eca", edge, table) @ weighted
         _accumulate(messages, path.target, message)
     shape = (features.shape[0], plan.target_dims, features.shape[2])
-    return features.new_zeros(shape).index_add(0, receivers, _join(messages))
+    return features.new_zeros(shape).index_add(0, edges.receivers, _join(messages))
 
 
-def node_bilinear(plan: NodePlan, left: Tensor, right: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Channel-wise product of two node features through the coupling table.
+def edge_convolution(
+    plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
+) -> Tensor:
+    """See `cliffordstf.kernels.ops.edge_convolution`."""
+    weights = (radial @ mixing.flatten(1)).unflatten(1, mixing.shape[1:])
+    signs = torch.ones(plan.edge_dims, dtype=features.dtype, device=features.device)
+    for path in plan.paths:
+        signs[path.edge : path.edge + path.coupling.b.dims] = (-1) ** path.coupling.b.degree
+    turned = torch.where(edges.turned[:, None] > 0, signs, torch.ones_like(signs))
+    directions = pair_tensors.index_select(0, edges.pair) * turned
+    return edge_trilinear(plan, features, weights.index_select(0, edges.pair), directions, edges)
 
-    Args:
-        plan: What is summed.
-        left: (atoms, plan.left_dims, channels).
-        right: (atoms, plan.right_dims, channels).
-        weights: (plan.weight_rows, channels), or None for a plan without weights.
 
-    Returns:
-        (atoms, plan.target_dims, channels).
-    """
+def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """See `cliffordstf.kernels.ops.track_linear`."""
+    results: dict[int, Tensor] = {}
+    for term, (features, matrices) in zip(plan.terms, terms, strict=True):
+        parts = _split(features, ((start, dims) for start, _, dims, _ in term.tracks))
+        for start, target, _, matrix in term.tracks:
+            _accumulate(results, target, parts[start] @ (matrices[matrix] * plan.scale))
+    atoms, channels = terms[0][0].shape[0], terms[0][1].shape[2]
+    position = 0
+    for target in sorted(results):
+        if target > position:
+            results[position] = terms[0][0].new_zeros(atoms, target - position, channels)
+        position = target + results[target].shape[1]
+    if position < plan.target_dims:
+        results[position] = terms[0][0].new_zeros(atoms, plan.target_dims - position, channels)
+    return _join(results)
+
+
+def node_bilinear(
+    plan: NodePlan, left: Tensor, right: Tensor, weights: Tensor | None = None, groups: Tensor | None = None
+) -> Tensor:
+    """See `cliffordstf.kernels.ops.node_bilinear`."""
     lefts = _split(left, ((p.left, p.coupling.a.dims) for p in plan.paths))
     rights = _split(right, ((p.right, p.coupling.b.dims) for p in plan.paths))
-    rows = weights.unbind(0) if weights is not None else ()
+    if weights is not None and weights.ndim == 3:
+        weights = weights.index_select(0, groups) if groups is not None else weights[0]
+    # (rows, channels), or (atoms, rows, channels) with a component axis put between.
+    rows = () if weights is None else weights.unbind(-2) if weights.ndim == 2 else weights[:, :, None].unbind(1)
     outer_products: dict[tuple[int, int], Tensor] = {}
     results: dict[int, Tensor] = {}
     for path, table in zip(plan.paths, plan.tables(left.dtype, left.device), strict=True):
@@ -70,6 +86,16 @@ def node_bilinear(plan: NodePlan, left: Tensor, right: Tensor, weights: Tensor |
         term = table.flatten(0, 1).T @ outer_products[key]
         _accumulate(results, path.target, term * rows[path.weight] if rows else term)
     return _join(results)
+
+
+def scalar_gate(plan: GatePlan, features: Tensor, logits: Tensor, bias: Tensor) -> Tensor:
+    """See `cliffordstf.kernels.ops.scalar_gate`."""
+    gates = torch.sigmoid(logits + bias) * plan.sigmoid_gain
+    tracks = _split(features, [(0, 1), *plan.tracks])
+    parts = [torch.nn.functional.silu(tracks[0]) * plan.silu_gain]
+    for gate, (start, _) in zip(gates.unbind(1), plan.tracks, strict=True):
+        parts.append(tracks[start] * gate[:, None])
+    return torch.cat(parts, dim=1)
 
 
 def _split(tensor: Tensor, pieces: Iterable[tuple[int, int]]) -> dict[int, Tensor]:

@@ -10,9 +10,9 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.model.config import DefaultConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.interaction import DefaultInteraction, EdgeInputs
+from cliffordstf.nn.interaction import DefaultInteraction
 from cliffordstf.nn.linear import mlp
-from cliffordstf.nn.radial import BesselBasis, polynomial_envelope
+from cliffordstf.nn.radial import RadialFunctions
 
 
 class DefaultModel(nn.Module):
@@ -28,7 +28,15 @@ class DefaultModel(nn.Module):
         grades = (SCALAR, VECTOR, BIVECTOR, *([PSEUDOSCALAR] if config.pseudoscalar else []))
         carried = Layout((*grades, *(stf(degree) for degree in range(2, config.lmax + 1))))
         self.embedding = nn.Embedding(len(config.elements), config.channels)
-        self.radial_basis = BesselBasis(config.basis, config.cutoff)
+        self.radial = RadialFunctions(
+            config.basis,
+            config.cutoff,
+            config.envelope_power,
+            config.radial_width,
+            config.radial_depth,
+            config.radial_functions,
+            config.layers,
+        )
         layers: list[DefaultInteraction] = []
         source = Layout((SCALAR,))
         for index in range(config.layers):
@@ -40,9 +48,7 @@ class DefaultModel(nn.Module):
                     Layout((SCALAR,)) if last else carried,
                     lmax=config.lmax,
                     channels=config.channels,
-                    basis=config.basis,
-                    radial_width=config.radial_width,
-                    radial_depth=config.radial_depth,
+                    radial_functions=config.radial_functions,
                     average_neighbours=config.average_neighbours,
                     body_order=config.body_order,
                 )
@@ -56,18 +62,14 @@ class DefaultModel(nn.Module):
 
     def forward(self, batch: Batch, species: Tensor) -> ModelOutput:
         """Atomic energies of a batch."""
-        vectors = batch.vectors().to(self.embedding.weight.dtype)
-        geometry = Geometry.from_vectors(vectors, batch.senders, batch.receivers, len(batch.numbers))
-        edges = EdgeInputs(
-            geometry=geometry,
-            directions=geometry.direction_tensors(self.config.lmax, unit_components=True),
-            basis=self.radial_basis(geometry.distances),
-            envelope=polynomial_envelope(geometry.distances, self.config.cutoff, self.config.envelope_power),
-        )
+        vectors = batch.pair_vectors().to(self.embedding.weight.dtype)
+        geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
+        directions = geometry.direction_tensors(self.config.lmax, unit_components=True)
         features = self.embedding(species)[:, None]
-        energies = features.new_zeros(len(species))
+        energies = features.new_zeros(species.shape[0])
         layers = cast("Iterable[DefaultInteraction]", self.layers)
-        for layer, readout in zip(layers, self.layer_readouts, strict=True):
-            features = layer(features, edges)
+        functions = self.radial(geometry.distances)
+        for layer, readout, radial in zip(layers, self.layer_readouts, functions, strict=True):
+            features = layer(features, radial, directions, geometry.edges)
             energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0])[:, 0]
         return ModelOutput(energies)

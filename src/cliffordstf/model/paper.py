@@ -103,7 +103,7 @@ class PaperModel(nn.Module):
         """Atomic energies and, with a force head, forces of a batch."""
         dtype = self.embedding.weight.dtype
         vectors = batch.vectors().to(dtype)
-        geometry = Geometry.from_vectors(vectors, batch.senders, batch.receivers, len(batch.numbers))
+        geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
         basis = self.radial_basis(geometry.distances)
         edges = EdgeInputs(
             geometry=geometry,
@@ -114,7 +114,6 @@ class PaperModel(nn.Module):
         )
         features, energies = self._layers(species, edges)
         if self.output_message is not None:
-            assert edges.hidden is not None
             tensors = self.output_message(
                 features, edges.directions, edges.basis, edges.hidden, edges.envelope, geometry
             )
@@ -126,7 +125,7 @@ class PaperModel(nn.Module):
     def _layers(self, species: Tensor, edges: EdgeInputs) -> tuple[Tensor, Tensor]:
         """Features after the last layer and the sum of the per-layer readouts."""
         features = self.embedding(species)[:, None]
-        energies = features.new_zeros(len(species))
+        energies = features.new_zeros(species.shape[0])
         invariants = environment_invariants(edges.geometry) if self.router is not None else None
         layers = cast("Sequence[PaperInteraction]", self.layers)
         for index, (layer, readout) in enumerate(zip(layers, self.layer_readouts, strict=True)):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.errors import ConfigError, UnknownElementError
+from cliffordstf.kernels import differentiate
 from cliffordstf.model.reference import AtomicReference
 
 if TYPE_CHECKING:
@@ -89,14 +90,14 @@ class Potential(nn.Module):
             forces, stress: What to compute beside the energy.
             train: Keep the graph so that a loss on forces and stress can be differentiated.
         """
-        self._check(batch)
+        self.check(batch)
         species = self.species_of_number[batch.numbers]
         by_gradient = forces and self.force_mode == "conservative"
         with torch.set_grad_enabled(train or by_gradient or stress):
             strained, leaves = self._with_leaves(batch, by_gradient, stress)
             output = self.model(strained, species)
             atom_energies = self.reference(output.atom_energies, species)
-            energy = atom_energies.new_zeros(batch.size).index_add(0, batch.structure_of_atom, atom_energies)
+            energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
             gradients = self._gradients(energy, leaves, train)
         result_forces: Tensor | None = None
         if by_gradient:
@@ -111,7 +112,8 @@ class Potential(nn.Module):
             result_forces = None if result_forces is None else result_forces.detach()
         return Prediction(energy, atom_energies, result_forces, result_stress)
 
-    def _check(self, batch: Batch) -> None:
+    def check(self, batch: Batch) -> None:
+        """Refuse a batch with unknown elements or too short neighbour lists."""
         unknown = [number for number in batch.elements if number not in self.elements]
         if unknown:
             known = ", ".join(symbol(number) for number in self.elements[:20])
@@ -147,13 +149,12 @@ class Potential(nn.Module):
         if not leaves:
             return {}
         # Without any edge the energy does not depend on the leaves at all: materialised zeros are then right.
-        values = (
-            torch.autograd.grad(
+        if not energy.requires_grad:
+            return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+        with differentiate("geometry"):
+            values = torch.autograd.grad(
                 energy.sum(), list(leaves.values()), create_graph=train, allow_unused=True, materialize_grads=True
             )
-            if energy.requires_grad
-            else [torch.zeros_like(leaf) for leaf in leaves.values()]
-        )
         return dict(zip(leaves, values, strict=True))
 
     @staticmethod

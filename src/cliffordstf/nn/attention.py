@@ -9,11 +9,11 @@ from cliffordstf.nn.linear import dense, mlp
 
 def softmax_over_neighbours(logits: Tensor, geometry: Geometry) -> Tensor:
     """Softmax of (edges, heads) over the incoming edges of each receiver."""
-    index = geometry.receivers[:, None].expand_as(logits)
+    index = geometry.edges.receivers[:, None].expand_as(logits)
     largest = logits.detach().new_full((geometry.atoms, logits.shape[1]), -torch.inf)
     largest = largest.scatter_reduce(0, index, logits.detach(), "amax")
-    exponentials = (logits - largest.index_select(0, geometry.receivers)).exp()
-    return exponentials / geometry.sum_over_edges(exponentials).index_select(0, geometry.receivers)
+    exponentials = (logits - largest.index_select(0, geometry.edges.receivers)).exp()
+    return exponentials / geometry.sum_over_edges(exponentials).index_select(0, geometry.edges.receivers)
 
 
 class EdgeAttention(nn.Module):
@@ -33,7 +33,7 @@ class EdgeAttention(nn.Module):
 
     def forward(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
         """Scalars (atoms, channels) and radial basis (edges, size) -> weights (edges,)."""
-        queries = self.query(scalars).index_select(0, geometry.receivers).unflatten(1, (self.heads, -1))
-        keys = self.key(scalars).index_select(0, geometry.senders).unflatten(1, (self.heads, -1))
+        queries = self.query(scalars).index_select(0, geometry.edges.receivers).unflatten(1, (self.heads, -1))
+        keys = self.key(scalars).index_select(0, geometry.edges.senders).unflatten(1, (self.heads, -1))
         logits = (queries * keys).sum(dim=2) / queries.shape[2] ** 0.5 + self.bias(basis)
         return softmax_over_neighbours(logits, geometry).mean(dim=1)

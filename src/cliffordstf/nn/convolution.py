@@ -1,12 +1,11 @@
 """The default profile's message: every parity-conserving coupling of sender and direction, with radial weights."""
 
+import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.couplings import TrackCoupling, admissible_couplings, unit_scale
 from cliffordstf.algebra.tracks import Layout, natural_track
-from cliffordstf.kernels import EdgePath, EdgePlan, edge_trilinear
-from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.radial import PathWeights
+from cliffordstf.kernels import EdgeIndex, EdgePath, EdgePlan, edge_convolution
 
 
 def variance_scales(couplings: list[TrackCoupling]) -> list[float]:
@@ -18,7 +17,8 @@ def variance_scales(couplings: list[TrackCoupling]) -> list[float]:
 class Convolution(nn.Module):
     """Σ_j Σ_paths R_path(r_ij) · coupling(h_j, Y(r̂_ij)) / sqrt(average neighbours).
 
-    Every radial function carries the envelope, so a neighbour that leaves the cutoff leaves with value, slope and
+    The weights R_path are learned combinations, for every path and channel, of a few learned radial functions. Every
+    radial function carries the envelope, so a neighbour that leaves the cutoff leaves with value, slope and
     curvature zero.
 
     Args:
@@ -26,7 +26,7 @@ class Convolution(nn.Module):
         target: Tracks wanted; `self.layout` says which of them can be reached.
         lmax: Highest degree of the direction tensors.
         channels: Width.
-        basis, radial_width, radial_depth: Sizes of the radial network.
+        radial_functions: Number of radial functions that the weights are made of.
         average_neighbours: Divides the sum.
     """
 
@@ -36,9 +36,7 @@ class Convolution(nn.Module):
         target: Layout,
         lmax: int,
         channels: int,
-        basis: int,
-        radial_width: int,
-        radial_depth: int,
+        radial_functions: int,
         average_neighbours: float,
     ) -> None:
         super().__init__()
@@ -57,11 +55,11 @@ class Convolution(nn.Module):
             for row, (c, scale) in enumerate(zip(couplings, variance_scales(couplings), strict=True))
         )
         self.plan = EdgePlan(paths, source.dims, edge.dims, self.layout.dims, len(paths))
-        self.weights = PathWeights(basis, radial_width, radial_depth, len(paths), channels)
+        self.mixing = nn.Parameter(torch.randn(radial_functions, len(paths), channels) / radial_functions**0.5)
 
-    def forward(
-        self, features: Tensor, directions: Tensor, basis: Tensor, envelope: Tensor, geometry: Geometry
-    ) -> Tensor:
-        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
-        weights = self.weights(basis, envelope)
-        return edge_trilinear(self.plan, features, weights, directions, geometry.senders, geometry.receivers)
+    def forward(self, features: Tensor, radial: Tensor, directions: Tensor, edges: EdgeIndex) -> Tensor:
+        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels).
+
+        Radial functions (pairs, functions) and directions (pairs, (lmax+1)²) belong to the straight edges.
+        """
+        return edge_convolution(self.plan, features, radial, self.mixing, directions, edges)

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
-from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, dense, mlp
+from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, scalar_gate, track_linear
+from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp
 from cliffordstf.nn.norm import norm
 
 
@@ -36,17 +37,16 @@ class ScalarGate(nn.Module):
 
     def __init__(self, layout: Layout, channels: int) -> None:
         super().__init__()
-        self.layout = layout
-        self.gated = tuple(track for track in layout if track != SCALAR)
-        self.gate = dense(channels, channels * len(self.gated)) if self.gated else None
+        gated = tuple(track for track in layout if track != SCALAR)
+        self.weight = nn.Parameter(torch.randn(len(gated), channels, channels) / channels**0.5) if gated else None
+        self.bias = nn.Parameter(torch.zeros(len(gated), channels)) if gated else None
+        tracks = tuple((layout.slice(track).start, track.dims) for track in gated)
+        self.plan = GatePlan(tracks, SILU_GAIN, SIGMOID_GAIN)
+        # One matrix for every gated track, all of them read the scalars.
+        self.logits = LinearPlan((LinearTerm(layout.dims, tuple((0, i, 1, i) for i in range(len(gated)))),), len(gated))
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out; unit variance in gives about unit variance out."""
-        tracks = self.layout.split(features)
-        scalars = tracks[SCALAR]
-        parts = [nn.functional.silu(scalars) * SILU_GAIN]
-        if self.gate is not None:
-            gates = torch.sigmoid(self.gate(scalars[:, 0])).unflatten(1, (len(self.gated), 1, -1)) * SIGMOID_GAIN
-            for gate, track in zip(gates.unbind(1), self.gated, strict=True):
-                parts.append(tracks[track] * gate)
-        return torch.cat(parts, dim=1)
+        if self.weight is None or self.bias is None:
+            return nn.functional.silu(features) * SILU_GAIN
+        return scalar_gate(self.plan, features, track_linear(self.logits, [(features, self.weight)]), self.bias)

@@ -5,45 +5,48 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cliffordstf.algebra.stf import direction_norm, stf_power
+from cliffordstf.algebra.stf import stf_powers
+from cliffordstf.kernels import EdgeIndex
+from cliffordstf.nn.derivatives import with_jacobian
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Directed edges between atoms.
+    """Lengths and directions of edges, or of pairs: then those of the straight edges.
 
     Attributes:
-        senders, receivers: int64 (edges,).
+        edges: The directed edges.
         atoms: Number of atoms.
-        distances: Å, (edges,).
-        directions: Unit vectors from receivers to senders, (edges, 3).
+        distances: Å, (edges or pairs,).
+        directions: Unit vectors from receivers to senders, (edges or pairs, 3).
     """
 
-    senders: Tensor
-    receivers: Tensor
+    edges: EdgeIndex
     atoms: int
     distances: Tensor
     directions: Tensor
 
     @classmethod
-    def from_vectors(cls, vectors: Tensor, senders: Tensor, receivers: Tensor, atoms: int) -> "Geometry":
-        """From edge vectors, Å, (edges, 3), none of which may vanish."""
+    def from_vectors(cls, vectors: Tensor, edges: EdgeIndex, atoms: int) -> "Geometry":
+        """From the vectors of edges or pairs, Å, (edges or pairs, 3), none of which may vanish."""
         distances = vectors.norm(dim=1)
-        return cls(senders, receivers, atoms, distances, vectors / distances[:, None])
+        return cls(edges, atoms, distances, vectors / distances[:, None])
 
     def direction_tensors(self, lmax: int, unit_components: bool) -> Tensor:
-        """STF tensors of the directions for degrees 0 … lmax, side by side, (edges, (lmax+1)²).
+        """STF tensors of the directions for degrees 0 … lmax, side by side, (edges or pairs, (lmax+1)²).
 
         Args:
             lmax: Highest degree.
             unit_components: Scale degree l so that its squared Frobenius norm is 2l+1, one per component.
         """
-        parts = []
-        for degree in range(lmax + 1):
-            scale = (2 * degree + 1) ** 0.5 / direction_norm(degree) if unit_components else 1.0
-            parts.append(stf_power(self.directions, degree) * scale)
-        return torch.cat(parts, dim=1)
+        if not self.directions.requires_grad or torch.compiler.is_compiling():
+            return stf_powers(self.directions, lmax, unit_components)[0]
+        with torch.no_grad():
+            values, slopes = stf_powers(self.directions, lmax, unit_components)
+        return with_jacobian(
+            self.directions, values, slopes.mT, lambda n: stf_powers(n, lmax, unit_components)[0]
+        )
 
     def sum_over_edges(self, values: Tensor) -> Tensor:
         """Sum per-edge values (edges, ...) into their receivers, (atoms, ...)."""
-        return values.new_zeros(self.atoms, *values.shape[1:]).index_add(0, self.receivers, values)
+        return values.new_zeros(self.atoms, *values.shape[1:]).index_add(0, self.edges.receivers, values)

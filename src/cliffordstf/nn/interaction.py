@@ -1,15 +1,16 @@
 """One layer of each profile: message, many-body product, update."""
 
 from dataclasses import dataclass
+from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import Layout
+from cliffordstf.kernels import EdgeIndex
 from cliffordstf.nn.convolution import Convolution
 from cliffordstf.nn.gate import NormGate, ScalarGate
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import TrackLinear, merge, restrict
+from cliffordstf.nn.linear import TrackLinear, linear_sum, restrict, sum_plan
 from cliffordstf.nn.message import DualTrackMessage
 from cliffordstf.nn.norm import TrackNorm
 from cliffordstf.nn.product import AugmentedProduct, WeightedProduct
@@ -17,21 +18,21 @@ from cliffordstf.nn.product import AugmentedProduct, WeightedProduct
 
 @dataclass(frozen=True)
 class EdgeInputs:
-    """Everything about the edges that the layers share, computed once per forward.
+    """Everything about the edges that the paper's layers share, computed once per forward.
 
     Attributes:
         geometry: The edges.
-        directions: STF tensors of the directions, (edges, (lmax+1)²).
+        directions: STF tensors of the directions, (edges, 9).
         basis: Radial basis, (edges, basis).
         envelope: Cutoff envelope, (edges,).
-        hidden: The paper's edge embedding, (edges, features, channels); None in the default profile.
+        hidden: Output of `EdgeEmbedding`, (edges, features, channels).
     """
 
     geometry: Geometry
     directions: Tensor
     basis: Tensor
     envelope: Tensor
-    hidden: Tensor | None = None
+    hidden: Tensor
 
 
 class PaperInteraction(nn.Module):
@@ -68,20 +69,16 @@ class PaperInteraction(nn.Module):
         self.layout = Layout(tuple({*kept, *self.product.layout}))
         self.linear_self = TrackLinear(kept, channels, channels)
         self.linear_in = TrackLinear(self.product.layout, channels, channels, bias=True)
+        self.sum = sum_plan(self.layout, [(source, self.linear_self), (self.product.layout, self.linear_in)])
         self.gate = NormGate(self.layout, channels)
         self.linear_out = TrackLinear(self.layout, channels, channels, bias=True)
         self.norm = TrackNorm(self.layout, channels)
 
     def forward(self, features: Tensor, edges: EdgeInputs) -> Tensor:
         """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
-        assert edges.hidden is not None
         aggregate = self.message(features, edges.directions, edges.basis, edges.hidden, edges.envelope, edges.geometry)
         many_body = self.product(aggregate)
-        update = merge(
-            self.layout,
-            self.linear_self.tracks(features, self.source),
-            self.linear_in.tracks(many_body, self.product.layout),
-        )
+        update = linear_sum(self.sum, [(features, self.linear_self), (many_body, self.linear_in)])
         update = self.linear_out(self.gate(update))
         normalised: Tensor = self.norm(update + restrict(features, self.source, self.layout))
         return normalised
@@ -94,7 +91,7 @@ class DefaultInteraction(nn.Module):
         source: Tracks of the incoming features.
         carried: Tracks that the model carries anywhere.
         wanted: Tracks that anything downstream reads; `self.layout` says which of them come out.
-        lmax, channels, basis, radial_width, radial_depth, average_neighbours, body_order: As in the config.
+        lmax, channels, radial_functions, average_neighbours, body_order: As in the config.
     """
 
     def __init__(
@@ -105,36 +102,39 @@ class DefaultInteraction(nn.Module):
         *,
         lmax: int,
         channels: int,
-        basis: int,
-        radial_width: int,
-        radial_depth: int,
+        radial_functions: int,
         average_neighbours: float,
         body_order: int,
     ) -> None:
         super().__init__()
-        self.source = source
         self.linear_up = TrackLinear(source, channels, channels)
         target = carried if body_order > 2 else wanted
-        self.convolution = Convolution(
-            source, target, lmax, channels, basis, radial_width, radial_depth, average_neighbours
-        )
+        self.convolution = Convolution(source, target, lmax, channels, radial_functions, average_neighbours)
         aggregated = self.convolution.layout
         self.linear_aggregate = TrackLinear(aggregated, channels, channels)
         self.product = WeightedProduct(aggregated, carried, wanted, channels, body_order)
-        kept = Layout(tuple(track for track in source if track in wanted))
-        self.layout = Layout(tuple({*kept, *self.product.layout}))
-        self.linear_self = TrackLinear(kept, channels, channels, bias=True)
+        # Every power of the aggregate, and the features themselves, through a matrix of their own.
+        terms = [*self.product.powers, source]
+        kept = [Layout(tuple(track for track in layout if track in wanted)) for layout in terms]
+        self.layout = Layout(tuple({track for layout in kept for track in layout}))
+        self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
+        # Each term has about unit variance; the root of their number keeps the sum there.
+        pairs = list(zip(terms, self._linears(), strict=True))
+        self.mix = sum_plan(self.layout, pairs, scale=len(terms) ** -0.5)
         self.gate = ScalarGate(self.layout, channels)
         self.linear_out = TrackLinear(self.layout, channels, channels)
-        self.skip = TrackLinear(kept, channels, channels)
+        self.skip = TrackLinear(kept[-1], channels, channels)
+        self.update = sum_plan(self.layout, [(self.layout, self.linear_out), (source, self.skip)], scale=2**-0.5)
 
-    def forward(self, features: Tensor, edges: EdgeInputs) -> Tensor:
-        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
-        sent = self.linear_up(features)
-        aggregate = self.convolution(sent, edges.directions, edges.basis, edges.envelope, edges.geometry)
-        terms = self.product(self.linear_aggregate(aggregate))
-        mixed = merge(self.layout, *terms, self.linear_self.tracks(features, self.source))
-        # Each term has about unit variance; the root of their number keeps the sum there.
-        update = self.linear_out(self.gate(mixed / (len(terms) + 1) ** 0.5))
-        skipped = torch.cat(list(self.skip.tracks(features, self.source).values()), dim=1)
-        return (update + restrict(skipped, self.skip.layout, self.layout)) / 2**0.5
+    def _linears(self) -> list[TrackLinear]:
+        return cast("list[TrackLinear]", list(self.linears))
+
+    def forward(self, features: Tensor, radial: Tensor, directions: Tensor, edges: EdgeIndex) -> Tensor:
+        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels).
+
+        Radial functions (pairs, functions) and directions (pairs, (lmax+1)²) belong to the straight edges.
+        """
+        aggregate = self.convolution(self.linear_up(features), radial, directions, edges)
+        powers = self.product(self.linear_aggregate(aggregate))
+        mixed = linear_sum(self.mix, list(zip([*powers, features], self._linears(), strict=True)))
+        return linear_sum(self.update, [(self.gate(mixed), self.linear_out), (features, self.skip)])

@@ -1,11 +1,13 @@
 """Linear maps over channels, one matrix per track: the only linear maps that commute with O(3)."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.algebra.tracks import SCALAR, Layout, Track
+from cliffordstf.algebra.tracks import SCALAR, Layout
+from cliffordstf.kernels import LinearPlan, LinearTerm, track_linear
 
 
 class TrackLinear(nn.Module):
@@ -19,28 +21,39 @@ class TrackLinear(nn.Module):
         self.layout = layout
         self.weight = nn.Parameter(torch.randn(len(layout), in_channels, out_channels) / in_channels**0.5)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias and SCALAR in layout else None
-
-    def tracks(self, features: Tensor, layout: Layout) -> dict[Track, Tensor]:
-        """The mapped tracks (atoms, 2l+1, out_channels), read from features of a layout that holds them all."""
-        mapped = {}
-        parts = layout.split(features)
-        for matrix, track in zip(self.weight.unbind(0), self.layout, strict=True):
-            part = parts[track] @ matrix
-            mapped[track] = part + self.bias if self.bias is not None and track == SCALAR else part
-        return mapped
+        self.plan = sum_plan(layout, [(layout, self)])
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, in_channels) -> (atoms, components, out_channels)."""
-        return torch.cat(list(self.tracks(features, self.layout).values()), dim=1)
+        return linear_sum(self.plan, [(features, self)])
 
 
-def merge(layout: Layout, *terms: dict[Track, Tensor]) -> Tensor:
-    """Sum features that are given track by track; every track of the layout must occur in at least one term."""
-    parts = []
-    for track in layout:
-        present = [term[track] for term in terms if track in term]
-        parts.append(sum(present[1:], start=present[0]))
-    return torch.cat(parts, dim=1)
+def sum_plan(target: Layout, terms: Sequence[tuple[Layout, TrackLinear]], scale: float = 1.0) -> LinearPlan:
+    """Plan of `linear_sum` for maps that read features of these layouts; each must hold the tracks of its map."""
+    return LinearPlan(
+        tuple(
+            LinearTerm(
+                source.dims,
+                tuple(
+                    (source.slice(track).start, target.slice(track).start, track.dims, index)
+                    for index, track in enumerate(linear.layout)
+                ),
+            )
+            for source, linear in terms
+        ),
+        target.dims,
+        scale,
+    )
+
+
+def linear_sum(plan: LinearPlan, terms: Sequence[tuple[Tensor, TrackLinear]]) -> Tensor:
+    """scale · Σ linear(features), biases (of unscaled plans) included, (atoms, components of the target, channels)."""
+    result = track_linear(plan, [(features, linear.weight) for features, linear in terms])
+    biases = [linear.bias for _, linear in terms if linear.bias is not None]
+    if not biases:
+        return result
+    scalars = result[:, :1] + sum(biases[1:], start=biases[0])
+    return torch.cat([scalars, result[:, 1:]], dim=1)
 
 
 def restrict(features: Tensor, layout: Layout, wanted: Layout) -> Tensor:

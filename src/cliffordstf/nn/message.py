@@ -23,7 +23,7 @@ from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, VECTOR, Layout, Tra
 from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, edge_trilinear, node_bilinear
 from cliffordstf.nn.attention import EdgeAttention
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import SILU_GAIN, dense, merge, mlp
+from cliffordstf.nn.linear import SILU_GAIN, dense, mlp
 
 
 class EdgeEmbedding(nn.Module):
@@ -200,14 +200,13 @@ class DualTrackMessage(nn.Module):
             self._sent_features(features),
             weights,
             directions[:, : self.plan.edge_dims],
-            geometry.senders,
-            geometry.receivers,
+            geometry.edges,
         )
         terms = []
         parts = sums.split([track.dims for (_, track), _ in self.targets], dim=1)
         for ((slot, track), _), part in zip(self.targets, parts, strict=True):
-            terms.append({track: part if slot == "direct" else part @ self._product_matrix(slot, track)})
-        return merge(self.layout, *terms)
+            terms.append((track, part if slot == "direct" else part @ self._product_matrix(slot, track)))
+        return _merge(self.layout, terms)
 
     def _sent_features(self, features: Tensor) -> Tensor:
         """What every atom sends: its grades, then the tracks that have been multiplied by a matrix."""
@@ -237,6 +236,15 @@ class DualTrackMessage(nn.Module):
     def _product_matrix(self, slot: str, track: Track) -> Tensor:
         left, right = self.weights[f"left_{track.name}"], self.weights[f"right_{track.name}"]
         return left + right if slot == "plus" else left - right
+
+
+def _merge(layout: Layout, terms: list[tuple[Track, Tensor]]) -> Tensor:
+    """Sum the terms of each track; every track of the layout occurs in at least one."""
+    parts = []
+    for track in layout:
+        present = [part for other, part in terms if other == track]
+        parts.append(sum(present[1:], start=present[0]))
+    return torch.cat(parts, dim=1)
 
 
 def message_grades(source: Layout, max_grade: int) -> tuple[Track, ...]:

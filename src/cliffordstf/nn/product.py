@@ -1,6 +1,5 @@
 """Many-body products: the coupling table applied to two node features."""
 
-from collections.abc import Iterable
 from functools import cache
 from typing import cast
 
@@ -13,10 +12,10 @@ from cliffordstf.algebra.couplings import (
     geometric_product_couplings,
     track_coupling,
 )
-from cliffordstf.algebra.tracks import SCALAR, STF2, TRACKS, VECTOR, Layout, Track, natural_track
+from cliffordstf.algebra.tracks import SCALAR, STF2, TRACKS, VECTOR, Layout, natural_track
 from cliffordstf.kernels import NodePath, NodePlan, node_bilinear
 from cliffordstf.nn.convolution import variance_scales
-from cliffordstf.nn.linear import TrackLinear, merge
+from cliffordstf.nn.linear import TrackLinear, linear_sum, sum_plan
 
 
 def augmented_couplings(carried: Layout) -> list[tuple[TrackCoupling, float]]:
@@ -61,8 +60,12 @@ class AugmentedProduct(nn.Module):
             targets = wanted if order == body_order else carried
             self._add_power(source, carried, targets)
         kept = [Layout(tuple(track for track in power if track in wanted)) for power in self.powers]
-        self.linears = _linears(kept, channels)
+        self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
         self.layout = Layout(tuple({track for layout in kept for track in layout}))
+        self.sum = sum_plan(self.layout, list(zip(self.powers, self._linears(), strict=True)))
+
+    def _linears(self) -> list[TrackLinear]:
+        return cast("list[TrackLinear]", list(self.linears))
 
     def _add_power(self, source: Layout, carried: Layout, targets: Layout) -> None:
         left = self.powers[-1]
@@ -84,30 +87,19 @@ class AugmentedProduct(nn.Module):
         powers = [features]
         for plan in self.plans:
             powers.append(node_bilinear(plan, powers[-1], features))
-        return merge(self.layout, *_mapped(self.linears, powers, self.powers))
-
-
-def _linears(layouts: list[Layout], channels: int) -> nn.ModuleList:
-    """One `TrackLinear` for each power."""
-    return nn.ModuleList(TrackLinear(layout, channels, channels) for layout in layouts)
-
-
-def _mapped(linears: nn.ModuleList, powers: list[Tensor], layouts: list[Layout]) -> list[dict[Track, Tensor]]:
-    """W_n P_n, track by track."""
-    typed = cast("Iterable[TrackLinear]", linears)
-    return [linear.tracks(power, layout) for linear, power, layout in zip(typed, powers, layouts, strict=True)]
+        return linear_sum(self.sum, list(zip(powers, self._linears(), strict=True)))
 
 
 class WeightedProduct(nn.Module):
     """The default profile's many-body stage: iterated products with a learned weight per coupling and channel.
 
-    P_2 = A, P_(n+1) = Σ_paths w_path · coupling(A, P_n), out = Σ_n W_n P_n up to the body order. All couplings conserve
-    parity; those that cannot have an effect on a wanted track are left out.
+    P_2 = A, P_(n+1) = Σ_paths w_path · coupling(A, P_n) up to the body order; the layer sums linear maps of all powers.
+    All couplings conserve parity; those that cannot have an effect on a wanted track are left out.
 
     Args:
         source: Tracks of A.
         carried: Tracks that intermediate powers may hold.
-        wanted: Tracks that may come out; `self.layout` says which of them do.
+        wanted: Tracks that the layer reads; `self.powers` says which tracks each power holds.
         channels: Width.
         body_order: 2 (no product) or more.
     """
@@ -122,16 +114,13 @@ class WeightedProduct(nn.Module):
         ]
         # A half: operands that share their source are correlated, and their products larger than `unit_scale` assumes.
         self.weights = nn.ParameterList(0.5 * torch.randn(plan.weight_rows, channels) for plan in self.plans)
-        kept = [Layout(tuple(track for track in power if track in wanted)) for power in powers]
-        self.linears = _linears(kept, channels)
-        self.layout = Layout(tuple({track for layout in kept for track in layout}))
 
-    def forward(self, features: Tensor) -> list[dict[Track, Tensor]]:
-        """(atoms, source components, channels) -> the terms W_n P_n, track by track, for `merge`."""
+    def forward(self, features: Tensor) -> list[Tensor]:
+        """(atoms, source components, channels) -> the powers P_n, (atoms, components of `powers[n]`, channels)."""
         powers = [features]
         for plan, weights in zip(self.plans, self.weights, strict=True):
             powers.append(node_bilinear(plan, features, powers[-1], weights))
-        return _mapped(self.linears, powers, self.powers)
+        return powers
 
 
 @cache

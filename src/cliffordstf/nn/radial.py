@@ -8,6 +8,7 @@ from math import pi
 import torch
 from torch import Tensor, nn
 
+from cliffordstf.nn.derivatives import with_jacobian
 from cliffordstf.nn.linear import mlp
 
 
@@ -25,6 +26,13 @@ def polynomial_envelope(distances: Tensor, cutoff: float, power: int) -> Tensor:
     p = power
     value = 1 + x**p * (-(p + 1) * (p + 2) / 2 + x * (p * (p + 2) - x * (p * (p + 1) / 2)))
     return value * (x < 1)
+
+
+def polynomial_envelope_slope(distances: Tensor, cutoff: float, power: int) -> Tensor:
+    """Derivative of `polynomial_envelope`, 1/Å: -p(p+1)(p+2)/(2 rc) x^(p-1) (1 - x)²."""
+    x = distances / cutoff
+    p = power
+    return -p * (p + 1) * (p + 2) / (2 * cutoff) * x ** (p - 1) * (1 - x).square() * (x < 1)
 
 
 class GaussianBasis(nn.Module):
@@ -65,16 +73,59 @@ class BesselBasis(nn.Module):
         x = distances[:, None] / self.cutoff
         return torch.sin(x * self.orders) * (0.3 * 2**0.5 / x)
 
+    def slope(self, distances: Tensor) -> Tensor:
+        """Derivatives, 1/Å, (edges,) -> (edges, size)."""
+        x = distances[:, None] / self.cutoff
+        angle = x * self.orders
+        return (torch.cos(angle) * angle - torch.sin(angle)) * (0.3 * 2**0.5 / self.cutoff) / x.square()
 
-class PathWeights(nn.Module):
-    """Radial weights for every path and channel: an MLP on a Bessel basis, times a C2-smooth envelope."""
 
-    def __init__(self, basis: int, width: int, depth: int, rows: int, channels: int) -> None:
+class RadialFunctions(nn.Module):
+    """A few learned functions of the distance for every layer: one network on a Bessel basis, times the envelope.
+
+    Every weight of a convolution is a linear combination of them, so their number, not the number of weights, sets
+    what the network costs.
+
+    Args:
+        basis, cutoff, power: Of the Bessel basis and the polynomial envelope.
+        width, depth: Of the network's hidden layers.
+        functions: Functions for each layer.
+        layers: How many layers share the network.
+    """
+
+    def __init__(
+        self, basis: int, cutoff: float, power: int, width: int, depth: int, functions: int, layers: int
+    ) -> None:
         super().__init__()
-        self.rows, self.channels = rows, channels
-        self.network = mlp(basis, *[width] * depth, rows * channels)
+        self.basis = BesselBasis(basis, cutoff)
+        self.cutoff, self.power, self.layers = cutoff, power, layers
+        self.network = mlp(basis, *[width] * depth, functions * layers)
 
-    def forward(self, basis: Tensor, envelope: Tensor) -> Tensor:
-        """Basis (edges, size) and envelope (edges,) -> weights (edges, rows, channels)."""
-        weights = self.network(basis) * envelope[:, None]
-        return weights.unflatten(1, (self.rows, self.channels))
+    def forward(self, distances: Tensor) -> tuple[Tensor, ...]:
+        """Distances (pairs,) -> for each layer functions (pairs, functions)."""
+        if not distances.requires_grad or torch.compiler.is_compiling():
+            values = self._values(distances[:, None])
+        else:
+            values = with_jacobian(
+                distances[:, None], *self._values_and_slopes(distances.detach()), self._values
+            )
+        return values.chunk(self.layers, dim=1)
+
+    def _values(self, distances: Tensor) -> Tensor:
+        envelope = polynomial_envelope(distances, self.cutoff, self.power)
+        values: Tensor = self.network(self.basis(distances[:, 0])) * envelope
+        return values
+
+    def _values_and_slopes(self, distances: Tensor) -> tuple[Tensor, Tensor]:
+        """Functions (pairs, all) and their slopes (pairs, all, 1): a slope goes through the network with its value."""
+        values, slopes = self.basis(distances), self.basis.slope(distances)
+        for layer in self.network:
+            if isinstance(layer, nn.Linear):
+                values, slopes = layer(values), slopes @ layer.weight.mT
+            else:
+                gate = torch.sigmoid(values)
+                values = values * gate
+                slopes = slopes * (gate + values * (1 - gate))
+        envelope = polynomial_envelope(distances, self.cutoff, self.power)[:, None]
+        steepness = polynomial_envelope_slope(distances, self.cutoff, self.power)[:, None]
+        return values * envelope, (slopes * envelope + values * steepness)[:, :, None]

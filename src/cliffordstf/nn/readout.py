@@ -100,7 +100,6 @@ class DirectForces(nn.Module):
             torch.cat([gate, gate * mean], dim=1),
             ones,
             directions[:, :4],
-            geometry.senders,
-            geometry.receivers,
+            geometry.edges,
         )
         return (sums[:, 3:] + node_bilinear(self.node_plan, mean, sums[:, :3].contiguous()))[:, :, 0]

@@ -14,6 +14,7 @@ import torch
 
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
 from cliffordstf.errors import CliffordSTFError, ConfigError
+from cliffordstf.kernels import differentiate
 from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
@@ -205,7 +206,9 @@ class Trainer:
         loss = zeros.sum()
         if sums is not None:
             loss = combine(self.config.loss, sums, counts, share)
-            loss.backward()
+            weights = [parameter for parameter in self.potential.parameters() if parameter.requires_grad]
+            with differentiate("parameter"):
+                loss.backward(inputs=weights)
         parallel.sum_gradients(self.potential)
         total = float(parallel.sum_over_processes(loss.detach()))
         limit = float("inf") if self.config.optimizer.clip is None else self.config.optimizer.clip

@@ -1,0 +1,138 @@
+"""The edge operators on the compiled kernels."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
+from cliffordstf.kernels.native.kernel import MultilinearKernel
+from cliffordstf.kernels.native.library import EdgeArgs, threads_for
+from cliffordstf.kernels.operator import Tensors
+from cliffordstf.kernels.plan import EdgePlan
+
+LARGEST_DEGREE = 4
+"""Of the tracks that the kernels are compiled for."""
+
+
+_TABLES = (
+    *("path", "matrix_pointers", "entry_edge", "entry_value"),
+    *("path_pointers", "transposed_edge", "transposed_pointers", "transposed_matrix", "transposed_value", "edge_odd"),
+)
+
+
+class _Tables:
+    """A plan as flat arrays, in the layout of path.h and edge.h."""
+
+    def __init__(self, plan: EdgePlan, dtype: torch.dtype) -> None:
+        coefficients = [table.numpy() for table in plan.tables(torch.float64, torch.device("cpu"))]
+        rows: list[list[int]] = []
+        pointers, edges, values = [0], [], []
+        seen: set[int] = set()
+        matrix = 0
+        for path, table in zip(plan.paths, coefficients, strict=True):
+            a, b, c = path.coupling.a, path.coupling.b, path.coupling.c
+            flags = [b.degree % 2, path.weight not in seen, b.degree == 0]
+            rows.append([a.dims, c.dims, path.source, path.target, path.weight, matrix, *flags])
+            seen.add(path.weight)
+            for k in range(c.dims):
+                for i in range(a.dims):
+                    for j in np.flatnonzero(table[i, :, k]):
+                        edges.append(path.edge + int(j))
+                        values.append(table[i, j, k])
+                    pointers.append(len(edges))
+            matrix += a.dims * c.dims
+        # The same entries ordered by component of Y, for the gradient with respect to it.
+        path_pointers, components, component_pointers, elements, factors = [0], [], [0], [], []
+        for path, table in zip(plan.paths, coefficients, strict=True):
+            for j in range(path.coupling.b.dims):
+                components.append(path.edge + j)
+                for i, k in zip(*np.nonzero(table[:, j]), strict=True):
+                    elements.append(int(k) * path.coupling.a.dims + int(i))
+                    factors.append(table[i, j, k])
+                component_pointers.append(len(elements))
+            path_pointers.append(len(components))
+        odd = np.zeros(plan.edge_dims, dtype=np.int32)
+        for path in plan.paths:
+            odd[path.edge : path.edge + path.coupling.b.dims] = path.coupling.b.degree % 2
+        number = np.float32 if dtype == torch.float32 else np.float64
+        self.matrix = matrix
+        self.arrays: list[NDArray[Any]] = [
+            np.array(rows, dtype=np.int32),
+            np.array(pointers, dtype=np.int32),
+            np.array(edges, dtype=np.int32),
+            np.array(values, dtype=number),
+            np.array(path_pointers, dtype=np.int32),
+            np.array(components, dtype=np.int32),
+            np.array(component_pointers, dtype=np.int32),
+            np.array(elements, dtype=np.int32),
+            np.array(factors, dtype=number),
+            odd,
+        ]
+        self.addresses = [array.ctypes.data for array in self.arrays]
+
+
+class _EdgeKernel(MultilinearKernel):
+    """What the two edge operators share: the plan and how it reaches the kernel. The context is an `EdgeIndex`."""
+
+    family = "edge"
+
+    def __init__(self, plan: EdgePlan) -> None:
+        self.plan = plan
+        self._tables: dict[torch.dtype, _Tables] = {}
+
+    @property
+    def key(self) -> str:
+        return self.plan.key
+
+    @classmethod
+    @cache
+    def from_key(cls, key: str) -> "_EdgeKernel":
+        return cls(EdgePlan.from_key(key))
+
+    def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
+        return (inputs[0].shape[0], self.plan.target_dims, inputs[0].shape[2])
+
+    def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
+        dtype, plan, index = inputs[0].dtype, self.plan, EdgeIndex(*context)
+        if dtype not in self._tables:
+            self._tables[dtype] = _Tables(plan, dtype)
+        tables, counts = self._tables[dtype], EdgeCounts.of(index)
+        args = EdgeArgs()
+        args.paths, args.matrix, args.source = len(plan.paths), tables.matrix, plan.source_dims
+        args.edge, args.target, args.rows = plan.edge_dims, plan.target_dims, plan.weight_rows
+        for name, address in zip(_TABLES, tables.addresses, strict=True):
+            setattr(args, name, address)
+        args.atoms, args.edges, args.channels = counts.atoms, counts.edges, width
+        args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
+        args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
+        args.pairs, args.pair = counts.pairs, index.pair.data_ptr()
+        args.turned, args.pair_edges = index.turned.data_ptr(), index.pair_edges.data_ptr()
+        # Enough chunks to balance the threads; few enough that partial sums stay small.
+        args.chunks = max(1, min(64, counts.edges // 64))
+        args.threads = threads_for(counts.edges * width * tables.matrix)
+        return args
+
+
+class EdgeTrilinear(_EdgeKernel):
+    """Weights given per edge: h (atoms, source, channels), w (edges, rows, channels), Y (edges, edge)."""
+
+    kind = "edge_trilinear"
+    roles = ("feature", "feature", "geometry")
+    operands = (("h", True), ("w", True), ("Y", False))
+
+
+class EdgeConvolution(_EdgeKernel):
+    """Weights made in the kernel, w = phi U: h (atoms, source, channels), phi (pairs, radial), U (radial, rows,
+    channels), Y (pairs, edge)."""
+
+    kind = "edge_convolution"
+    roles = ("feature", "feature", "parameter", "geometry")
+    operands = (("h", True), ("phi", False), ("U", True), ("Y", False))
+
+    def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
+        args = super().arguments(inputs, context, width)
+        args.radial = inputs[1].shape[1]
+        return args

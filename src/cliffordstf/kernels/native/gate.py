@@ -1,0 +1,79 @@
+"""The scalar gate on the compiled kernels."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from torch import Tensor
+
+from cliffordstf.kernels.native.library import GateArgs, library, pointer, threads_for
+from cliffordstf.kernels.operator import Maybe, Operator, Tensors
+from cliffordstf.kernels.plan import GatePlan
+
+
+class ScalarGate(Operator):
+    """x (atoms, components, channels), z (atoms, gated tracks, channels), b (gated tracks, channels)."""
+
+    kind = "scalar_gate"
+    roles = ("feature", "feature", "parameter")
+
+    def __init__(self, plan: GatePlan) -> None:
+        self.plan = plan
+        self._tracks = np.array(plan.tracks, dtype=np.int32).reshape(-1, 2)
+        self._address = self._tracks.ctypes.data
+
+    @property
+    def key(self) -> str:
+        return self.plan.key
+
+    @classmethod
+    @cache
+    def from_key(cls, key: str) -> "ScalarGate":
+        return cls(GatePlan.from_key(key))
+
+    def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
+        return tuple(inputs[0].shape)
+
+    def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
+        args, out = self._args(inputs), inputs[0].new_empty(inputs[0].shape)
+        args.out = pointer(out)
+        _call("forward", out, args)
+        return out
+
+    def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
+        args, results = self._args(inputs), [tensor.new_empty(tensor.shape) for tensor in inputs]
+        args.g = pointer(gradient)
+        args.dx, args.dz, args.db = (pointer(result) for result in results)
+        _call("backward", gradient, args)
+        return [result if want else None for result, want in zip(results, wanted, strict=True)]
+
+    def second(
+        self,
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        args, results = self._args(inputs), [tensor.new_empty(tensor.shape) for tensor in (gradient, *inputs)]
+        args.g = pointer(gradient)
+        args.ux, args.uz, args.ub = (pointer(cotangent) for cotangent in cotangents)
+        args.out, args.dx, args.dz, args.db = (pointer(result) for result in results)
+        _call("second", gradient, args)
+        return [result if want else None for result, want in zip(results, wanted, strict=True)]
+
+    def _args(self, inputs: Tensors) -> GateArgs:
+        args, (atoms, components, channels) = GateArgs(), inputs[0].shape
+        args.tracks, args.track = len(self._tracks), self._address
+        args.atoms, args.components, args.channels = atoms, components, channels
+        args.x, args.z, args.b = (pointer(tensor) for tensor in inputs)
+        args.silu_gain, args.sigmoid_gain = self.plan.silu_gain, self.plan.sigmoid_gain
+        args.chunks = max(1, min(64, atoms // 8))
+        args.threads = threads_for(10 * atoms * components * channels)
+        return args
+
+
+def _call(name: str, like: Tensor, args: GateArgs) -> None:
+    kernels = library(like.dtype)
+    assert kernels is not None
+    kernels.call(f"gate_{name}", args)

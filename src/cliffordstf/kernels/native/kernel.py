@@ -1,0 +1,115 @@
+"""What the compiled multilinear operators share: operands, cotangents and results passed by name."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from cliffordstf.kernels.native.library import Args, library, pointer
+from cliffordstf.kernels.operator import Maybe, Operator, Tensors
+
+
+class MultilinearKernel(Operator):
+    """An operator that is linear in each of its operands.
+
+    The kernel's arguments hold operand `x` as `x`, the cotangent of its gradient as `ux`, its gradient as `dx`; the
+    output is `out`, its gradient `g`.
+
+    Attributes:
+        family: First part of the kernels' names.
+        operands: Name of each input and whether it has channels as last axis.
+    """
+
+    family: ClassVar[str]
+    operands: ClassVar[tuple[tuple[str, bool], ...]]
+
+    def arguments(self, inputs: Tensors, context: Tensors, width: int) -> Args:
+        """Everything but operands and results, for channels padded to `width`."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
+        width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
+        args = self.arguments(inputs, context, width)
+        keep = self._set(args, "", inputs, width)
+        out = inputs[0].new_empty(*self.shape(inputs, context)[:-1], width)
+        args.out = out.data_ptr()
+        self._run("forward", out, args)
+        del keep
+        return _cut(out, inputs[0].shape[-1])
+
+    def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
+        width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
+        args = self.arguments(inputs, context, width)
+        g = padded(gradient, width)
+        args.g = pointer(g)
+        keep = self._set(args, "", inputs, width)
+        results = self._results(args, inputs, width, wanted)
+        self._run("backward", gradient, args)
+        del keep
+        return self._finished(results, inputs)
+
+    def second(
+        self,
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
+        args = self.arguments(inputs, context, width)
+        g, out = padded(gradient, width), gradient.new_empty(*gradient.shape[:-1], width)
+        args.g, args.out = pointer(g), out.data_ptr()
+        keep = [*self._set(args, "", inputs, width), *self._set(args, "u", cotangents, width)]
+        results = self._results(args, inputs, width, wanted[1:])
+        self._run("second", gradient, args)
+        del keep
+        return [_cut(out, gradient.shape[-1]), *self._finished(results, inputs)]
+
+    def _set(self, args: Args, prefix: str, tensors: Sequence[Maybe], width: int) -> list[Maybe]:
+        """Hand over tensors by address; the caller must keep what comes back alive until the kernel is done."""
+        keep = []
+        for (name, has_channels), tensor in zip(self.operands, tensors, strict=True):
+            ready = padded(tensor, width) if has_channels else tensor
+            setattr(args, prefix + name, pointer(ready))
+            keep.append(ready)
+        return keep
+
+    def _results(self, args: Args, inputs: Tensors, width: int, wanted: Sequence[bool]) -> list[Maybe]:
+        results: list[Maybe] = []
+        for (name, has_channels), tensor, want in zip(self.operands, inputs, wanted, strict=True):
+            shape = (*tensor.shape[:-1], width) if has_channels else tensor.shape
+            results.append(tensor.new_empty(shape) if want else None)
+            setattr(args, "d" + name, pointer(results[-1]))
+        return results
+
+    def _finished(self, results: list[Maybe], inputs: Tensors) -> list[Maybe]:
+        return [
+            None if result is None else _cut(result, tensor.shape[-1])
+            for result, tensor in zip(results, inputs, strict=True)
+        ]
+
+    def _run(self, name: str, like: Tensor, args: Args) -> None:
+        kernels = library(like.dtype)
+        assert kernels is not None
+        kernels.call(f"{self.family}_{name}", args)
+
+
+def padded_channels(channels: int, dtype: torch.dtype) -> int:
+    """Channels, rounded up to whole vectors."""
+    kernels = library(dtype)
+    assert kernels is not None
+    return -(-channels // kernels.lanes) * kernels.lanes
+
+
+def padded(tensor: Maybe, width: int) -> Maybe:
+    """With zeros behind the channels up to a whole number of vectors."""
+    if tensor is None or tensor.shape[-1] == width:
+        return tensor
+    return torch.nn.functional.pad(tensor, (0, width - tensor.shape[-1]))
+
+
+def _cut(tensor: Tensor, channels: int) -> Tensor:
+    """Without the padding."""
+    return tensor if tensor.shape[-1] == channels else tensor[..., :channels].contiguous()

@@ -1,0 +1,141 @@
+"""Load the built kernels and describe their arguments to ctypes."""
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable, Mapping
+from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_void_p
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from cliffordstf.kernels.native.build import BuildError, built_library
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = {torch.float32: "s", torch.float64: "d"}
+
+
+def _fields(integers: str, pointers: str) -> list[tuple[str, Any]]:
+    return [*((name, c_int64) for name in integers.split()), *((name, c_void_p) for name in pointers.split())]
+
+
+class EdgeArgs(Structure):
+    """`EdgeArgs` in edge.h."""
+
+    _fields_ = (
+        _fields("paths matrix source edge target rows", "path matrix_pointers entry_edge entry_value path_pointers")
+        + _fields("", "transposed_edge transposed_pointers transposed_matrix transposed_value edge_odd")
+        + _fields("atoms edges channels", "row_pointers neighbours receivers reverse")
+        + _fields("pairs radial", "pair turned pair_edges")
+        + _fields("", "h w phi U Y g uh uw uphi uU uY out dh dw dphi dU dY")
+        + _fields("chunks threads", "")
+    )
+
+
+class NodeArgs(Structure):
+    """`NodeArgs` in node.h."""
+
+    _fields_ = (
+        _fields("paths left right target rows", "path entry")
+        + _fields("atoms channels groups", "group x y w g ux uy uw out dx dy dw")
+        + _fields("chunks threads", "")
+    )
+
+
+class LinearArgs(Structure):
+    """`LinearArgs` in linear.h."""
+
+    _fields_ = [
+        *_fields("tracks", "track"),
+        *_fields("atoms source target inputs outputs", "x w g y dx dw"),
+        ("scale", c_double),
+        *_fields("threads", ""),
+    ]
+
+
+class GateArgs(Structure):
+    """`GateArgs` in gate.h."""
+
+    _fields_ = [
+        *_fields("tracks", "track"),
+        *_fields("atoms components channels", "x z b g ux uz ub out dx dz db"),
+        ("silu_gain", c_double),
+        ("sigmoid_gain", c_double),
+        *_fields("chunks threads", ""),
+    ]
+
+
+Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs
+Function: TypeAlias = Callable[[Args], None]
+
+
+class Library:
+    """The kernels of one precision."""
+
+    def __init__(self, loaded: ctypes.CDLL, dtype: torch.dtype) -> None:
+        prefix = _PREFIX[dtype]
+        lanes = getattr(loaded, f"{prefix}_lanes")
+        lanes.restype = c_int32
+        self.lanes: int = lanes()
+        kinds: Mapping[str, tuple[type[Structure], tuple[str, ...]]] = {
+            "edge": (EdgeArgs, ("forward", "backward", "second")),
+            "node": (NodeArgs, ("forward", "backward", "second")),
+            "gate": (GateArgs, ("forward", "backward", "second")),
+        }
+        self._functions: dict[str, Any] = {}
+        for kind, (args, names) in kinds.items():
+            for name in names:
+                function = getattr(loaded, f"{prefix}_{kind}_{name}")
+                function.argtypes, function.restype = [POINTER(args)], None
+                self._functions[f"{kind}_{name}"] = function
+        for name in ("forward", "backward"):
+            function = getattr(loaded, f"{prefix}_linear_{name}")
+            function.argtypes, function.restype = [POINTER(LinearArgs), c_int64], None
+            self._functions[f"linear_{name}"] = function
+
+    def call(self, name: str, args: Args) -> None:
+        """Run a kernel; the interpreter's lock is released meanwhile."""
+        self._functions[name](ctypes.byref(args))
+
+    def call_linear(self, name: str, args: "ctypes.Array[LinearArgs]") -> None:
+        """Run a linear kernel on several terms."""
+        self._functions[f"linear_{name}"](args, len(args))
+
+
+@cache
+def library(dtype: torch.dtype) -> Library | None:
+    """The kernels of a precision, or None where they cannot be had; the first failure is logged once."""
+    if dtype not in _PREFIX:
+        return None
+    loaded = _load()
+    return None if loaded is None else Library(loaded, dtype)
+
+
+@cache
+def _load() -> ctypes.CDLL | None:
+    if os.environ.get("CLIFFORDSTF_KERNELS", "") == "reference":
+        return None
+    try:
+        path = built_library()
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            # PyTorch's OpenMP runtime is out of reach here: bring the system's into the process first.
+            ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(str(path))
+    except (BuildError, OSError) as error:
+        logger.warning("the compiled kernels are not available (%s); plain PyTorch is used instead, slower.", error)
+        return None
+
+
+def pointer(tensor: Tensor | None) -> int | None:
+    """Address of a contiguous tensor's values, None for no tensor."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def threads_for(work: float) -> int:
+    """How many threads to use for an amount of work, in multiply-adds: waking one costs about as much as 10^6."""
+    return max(1, min(torch.get_num_threads(), int(work / 2e6)))

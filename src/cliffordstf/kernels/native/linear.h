@@ -1,0 +1,127 @@
+// Linear maps over channels, one matrix per track, on features (atoms, components, channels).
+#pragma once
+
+#include <algorithm>
+
+#include "gemm.h"
+
+namespace cstf {
+
+struct LinearTrack {
+    int32_t from, to, dims, matrix;  // first components, components, which matrix
+};
+
+struct LinearArgs {
+    int64_t tracks;
+    const LinearTrack* track;
+    int64_t atoms, source, target;   // components of both sides
+    int64_t inputs, outputs;         // channels of both sides
+    const void *x, *w, *g;
+    void *y, *dx, *dw;
+    double scale;
+    int64_t threads;
+};
+
+constexpr int64_t ATOMS = 32;  // atoms whose rows are multiplied together
+
+template <class T>
+class TrackLinear {
+  public:
+    explicit TrackLinear(const LinearArgs& args) : s(args) {}
+
+    // y[i, to] += scale . x[i, from] W
+    void forward() {
+        std::vector<T> matrices(scaled(false));
+        product(static_cast<const T*>(s.x), s.source, s.inputs, static_cast<T*>(s.y), s.target, s.outputs,
+                matrices.data(), false);
+    }
+
+    // Whichever gradients have a place to go to.
+    void backward() {
+        if (s.dx) input_gradient();
+        if (s.dw) weight_gradient();
+    }
+
+  private:
+    const LinearArgs& s;
+
+    // dx[i, from] += scale . g[i, to] W^T
+    void input_gradient() {
+        std::vector<T> matrices(scaled(true));
+        product(static_cast<const T*>(s.g), s.target, s.outputs, static_cast<T*>(s.dx), s.source, s.inputs,
+                matrices.data(), true);
+    }
+
+    // dW = scale . sum over atoms of x^T g
+    void weight_gradient() {
+        constexpr int64_t strip = 16;
+        const int64_t strips = (s.inputs + strip - 1) / strip;
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+        for (int64_t job = 0; job < s.tracks * strips; ++job) {
+            const LinearTrack& t = s.track[job / strips];
+            const int64_t first = job % strips * strip;
+            T* dw = static_cast<T*>(s.dw) + (t.matrix * s.inputs + first) * s.outputs;
+            const int count = static_cast<int>(std::min(strip, s.inputs - first));
+            std::fill(dw, dw + count * s.outputs, T(0));
+            std::vector<const T*> a, b;
+            for (int64_t start = 0; start < s.atoms; start += ATOMS) {
+                a.clear();
+                b.clear();
+                for (int64_t i = start; i < std::min(s.atoms, start + ATOMS); ++i)
+                    for (int m = 0; m < t.dims; ++m) {
+                        a.push_back(static_cast<const T*>(s.x) + (i * s.source + t.from + m) * s.inputs + first);
+                        b.push_back(static_cast<const T*>(s.g) + (i * s.target + t.to + m) * s.outputs);
+                    }
+                gemm_tn<T>(static_cast<int>(a.size()), a.data(), count, b.data(), static_cast<int>(s.outputs), dw,
+                           s.outputs);
+            }
+            for (int64_t i = 0; i < count * s.outputs; ++i) dw[i] *= static_cast<T>(s.scale);
+        }
+    }
+
+    std::vector<T> scaled(bool transpose) const {
+        const T* w = static_cast<const T*>(s.w);
+        int64_t count = 0;
+        for (int64_t t = 0; t < s.tracks; ++t) count = std::max<int64_t>(count, s.track[t].matrix + 1);
+        std::vector<T> result(count * s.inputs * s.outputs);
+        const T scale = static_cast<T>(s.scale);
+        for (int64_t m = 0; m < count; ++m, w += s.inputs * s.outputs) {
+            T* r = result.data() + m * s.inputs * s.outputs;
+            if (transpose) {
+                for (int64_t k = 0; k < s.inputs; ++k)
+                    for (int64_t n = 0; n < s.outputs; ++n) r[n * s.inputs + k] = scale * w[k * s.outputs + n];
+            } else {
+                for (int64_t k = 0; k < s.inputs * s.outputs; ++k) r[k] = scale * w[k];
+            }
+        }
+        return result;
+    }
+
+    void product(const T* x, int64_t x_dims, int64_t depth, T* y, int64_t y_dims, int64_t width, const T* matrices,
+                 bool reverse) {
+        const int64_t blocks = (s.atoms + ATOMS - 1) / ATOMS;
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+        for (int64_t block = 0; block < blocks; ++block) {
+            const int64_t start = block * ATOMS, end = std::min(s.atoms, start + ATOMS);
+            std::vector<const T*> a;
+            std::vector<T*> c;
+            for (int64_t q = 0; q < s.tracks; ++q) {
+                const LinearTrack& t = s.track[q];
+                const int64_t from = reverse ? t.to : t.from, to = reverse ? t.from : t.to;
+                a.clear();
+                c.clear();
+                for (int64_t i = start; i < end; ++i)
+                    for (int m = 0; m < t.dims; ++m) {
+                        a.push_back(x + (i * x_dims + from + m) * depth);
+                        c.push_back(y + (i * y_dims + to + m) * width);
+                    }
+                const T* b = matrices + t.matrix * s.inputs * s.outputs;
+                const int rows = static_cast<int>(a.size());
+                gemm_nn<T, true>(rows, a.data(), static_cast<int>(depth), b, width, c.data(),
+                                 static_cast<int>(width));
+            }
+        }
+    }
+};
+
+}  // namespace cstf

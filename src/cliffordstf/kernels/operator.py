@@ -1,0 +1,300 @@
+"""Operators with hand-written first and second derivatives, and how autograd and the compiler see them.
+
+An operator maps input tensors to one output tensor. Its `backward` is again a map of tensors, whose derivative is
+`second`: enough to train on forces. In eager mode two `autograd.Function`s connect the three; while `torch.compile` or
+`torch.export` traces, three registered custom operators do, which tracing sees as opaque calls.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+Role = Literal["feature", "geometry", "parameter"]
+Wanted = Literal["all", "geometry", "parameter"]
+Tensors = Sequence[Tensor]
+Maybe = Tensor | None
+
+_wanted: Wanted = "all"
+
+
+@contextmanager
+def differentiate(wanted: Wanted) -> Iterator[None]:
+    """Promise that derivatives are needed only with respect to the geometry, or only with respect to the parameters.
+
+    Autograd asks an operator for the gradient of every input that requires one, also when nobody wants the result: the
+    forces do not need the gradient of the weights, and the gradient of the loss does not need that of the positions.
+    """
+    global _wanted
+    previous, _wanted = _wanted, wanted
+    try:
+        yield
+    finally:
+        _wanted = previous
+
+
+def wants(kind: Literal["geometry", "parameter"]) -> bool:
+    """Whether derivatives with respect to the geometry, or to parameters, are needed right now."""
+    return _wanted in ("all", kind)
+
+
+class Operator:
+    """A map of tensors with two derivatives. Subclasses are immutable and found again by their `key`.
+
+    Attributes:
+        kind: Name of the class in the registry.
+        roles: Of every input: a feature carries both kinds of derivatives, geometry and parameters only one.
+    """
+
+    kind: ClassVar[str]
+    roles: tuple[Role, ...]
+    registry: ClassVar[dict[str, type["Operator"]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in cls.__dict__:
+            Operator.registry[cls.kind] = cls
+
+    @property
+    def key(self) -> str:
+        """All that `from_key` needs to make the operator again, in this process or another."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_key(cls, key: str) -> "Operator":
+        """The operator of a key."""
+        raise NotImplementedError
+
+    def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
+        """Shape of the output."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
+        """The output."""
+        raise NotImplementedError
+
+    def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
+        """Gradients of the inputs that are wanted, None for the others."""
+        raise NotImplementedError
+
+    def second(
+        self,
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        """Gradients of Σ <cotangent, result of `backward`> with respect to `gradient` and the inputs that are wanted."""
+        raise NotImplementedError
+
+    def __call__(self, inputs: Tensors, context: Tensors = ()) -> Tensor:
+        """Apply the operator; differentiable twice."""
+        if _is_traced(inputs):
+            result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, list(inputs), list(context))
+            return result
+        if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
+            return self.forward([tensor.detach().contiguous() for tensor in inputs], context)
+        # Outside of the function: what it saves must be its inputs, or second derivatives would miss them.
+        applied: Tensor = _Apply.apply(self, tuple(context), *(tensor.contiguous() for tensor in inputs))
+        return applied
+
+    def _mask(self, needs: Sequence[bool]) -> list[bool]:
+        if _wanted == "all":
+            return list(needs)
+        unwanted = "parameter" if _wanted == "geometry" else "geometry"
+        return [need and role != unwanted for need, role in zip(needs, self.roles, strict=True)]
+
+
+def _is_traced(inputs: Tensors) -> bool:
+    """Whether a compiler, an exporter or any other tracer looks on instead of real numbers going through."""
+    return (
+        torch.compiler.is_compiling()
+        or is_in_torch_dispatch_mode()
+        or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in inputs)
+    )
+
+
+class _Apply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, context: tuple[Tensor, ...], *inputs: Tensor) -> Tensor:
+        ctx.operator, ctx.context = operator, context
+        ctx.save_for_backward(*inputs)
+        ctx.set_materialize_grads(False)
+        return operator.forward(inputs, context)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
+        (gradient,) = gradients
+        nothing = (None,) * len(ctx.saved_tensors)
+        wanted = ctx.operator._mask(ctx.needs_input_grad[2:])
+        if gradient is None or not any(wanted):
+            return (None, None, *nothing)
+        inputs, gradient = ctx.saved_tensors, gradient.contiguous()
+        if torch.is_grad_enabled():
+            results = _Gradient.apply(ctx.operator, ctx.context, wanted, gradient, *inputs)
+        else:
+            results = ctx.operator.backward(gradient, inputs, ctx.context, wanted)
+        return (None, None, *results)
+
+
+class _Gradient(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        operator: Operator,
+        context: tuple[Tensor, ...],
+        wanted: list[bool],
+        gradient: Tensor,
+        *inputs: Tensor,
+    ) -> tuple[Maybe, ...]:
+        ctx.operator, ctx.context = operator, context
+        ctx.save_for_backward(gradient, *inputs)
+        ctx.set_materialize_grads(False)
+        return tuple(operator.backward(gradient, inputs, context, wanted))
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Maybe) -> tuple[Maybe, ...]:
+        gradient, *inputs = ctx.saved_tensors
+        operator: Operator = ctx.operator
+        needs = ctx.needs_input_grad[3:]
+        if all(cotangent is None for cotangent in cotangents):
+            return (None,) * (3 + len(needs))
+        ready = [None if cotangent is None else cotangent.contiguous() for cotangent in cotangents]
+        wanted = [needs[0], *operator._mask(needs[1:])]
+        if torch.is_grad_enabled():
+            results = _Second.apply(operator, ctx.context, wanted, len(ready), *ready, gradient, *inputs)
+        else:
+            results = operator.second(ready, gradient, inputs, ctx.context, wanted)
+        return (None, None, None, *results)
+
+
+class _Second(torch.autograd.Function):
+    """Stands in the graph so that a third derivative is refused instead of being silently incomplete."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, operator: Operator, context: tuple[Tensor, ...], wanted: list[bool], count: int, *tensors: Maybe
+    ) -> tuple[Maybe, ...]:
+        cotangents, rest = tensors[:count], [tensor for tensor in tensors[count:] if tensor is not None]
+        return tuple(operator.second(cotangents, rest[0], rest[1:], context, wanted))
+
+    @staticmethod
+    def backward(ctx: Any, *_: Maybe) -> tuple[Maybe, ...]:
+        raise NotImplementedError(
+            "the compiled kernels have two derivatives; for a third one run with CLIFFORDSTF_KERNELS=reference."
+        )
+
+
+def _find(kind: str, key: str) -> Operator:
+    return Operator.registry[kind].from_key(key)
+
+
+def _present(tensors: Sequence[Maybe], like: Tensor) -> list[Tensor]:
+    """Custom operators return tensors only: an empty one stands for None."""
+    return [like.new_empty(0) if tensor is None else tensor for tensor in tensors]
+
+
+def _absent(tensors: Sequence[Tensor], present: Sequence[bool]) -> list[Maybe]:
+    return [tensor if there else None for tensor, there in zip(tensors, present, strict=True)]
+
+
+@torch.library.custom_op("cliffordstf::forward", mutates_args=())
+def _forward(kind: str, key: str, inputs: list[Tensor], context: list[Tensor]) -> Tensor:
+    return _find(kind, key).forward([tensor.contiguous() for tensor in inputs], context)
+
+
+@_forward.register_fake
+def _(kind: str, key: str, inputs: list[Tensor], context: list[Tensor]) -> Tensor:
+    return inputs[0].new_empty(_find(kind, key).shape(inputs, context))
+
+
+@torch.library.custom_op("cliffordstf::backward", mutates_args=())
+def _backward(
+    kind: str, key: str, gradient: Tensor, inputs: list[Tensor], context: list[Tensor], wanted: list[bool]
+) -> list[Tensor]:
+    ready = [tensor.contiguous() for tensor in inputs]
+    return _present(_find(kind, key).backward(gradient.contiguous(), ready, context, wanted), gradient)
+
+
+@_backward.register_fake
+def _(
+    kind: str, key: str, gradient: Tensor, inputs: list[Tensor], context: list[Tensor], wanted: list[bool]
+) -> list[Tensor]:
+    return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in zip(inputs, wanted, strict=True)]
+
+
+@torch.library.custom_op("cliffordstf::second", mutates_args=())
+def _second(
+    kind: str,
+    key: str,
+    cotangents: list[Tensor],
+    given: list[bool],
+    gradient: Tensor,
+    inputs: list[Tensor],
+    context: list[Tensor],
+    wanted: list[bool],
+) -> list[Tensor]:
+    ready = [tensor.contiguous() for tensor in inputs]
+    known = [None if tensor is None else tensor.contiguous() for tensor in _absent(cotangents, given)]
+    results = _find(kind, key).second(known, gradient.contiguous(), ready, context, wanted)
+    # What a zero cotangent does not reach is zero.
+    complete = [
+        torch.zeros_like(tensor) if result is None and want else result
+        for tensor, result, want in zip((gradient, *ready), results, wanted, strict=True)
+    ]
+    return _present(complete, gradient)
+
+
+@_second.register_fake
+def _(
+    kind: str,
+    key: str,
+    cotangents: list[Tensor],
+    given: list[bool],
+    gradient: Tensor,
+    inputs: list[Tensor],
+    context: list[Tensor],
+    wanted: list[bool],
+) -> list[Tensor]:
+    tensors = [gradient, *inputs]
+    return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in zip(tensors, wanted, strict=True)]
+
+
+def _save_forward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.kind, ctx.key, tensors, context = inputs
+    ctx.count = len(tensors)
+    ctx.save_for_backward(*tensors, *context)
+
+
+def _differentiate_forward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    saved = list(ctx.saved_tensors)
+    inputs, context = saved[: ctx.count], saved[ctx.count :]
+    wanted = _find(ctx.kind, ctx.key)._mask(list(ctx.needs_input_grad[2]))
+    results = torch.ops.cliffordstf.backward(ctx.kind, ctx.key, gradient, inputs, context, wanted)
+    return None, None, _absent(results, wanted), [None] * len(context)
+
+
+def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    ctx.kind, ctx.key, gradient, tensors, context, ctx.given = inputs
+    ctx.count = len(tensors)
+    ctx.save_for_backward(gradient, *tensors, *context)
+
+
+def _differentiate_backward(ctx: Any, cotangents: list[Tensor]) -> tuple[Any, ...]:
+    gradient, *saved = ctx.saved_tensors
+    inputs, context = saved[: ctx.count], saved[ctx.count :]
+    operator = _find(ctx.kind, ctx.key)
+    wanted = [bool(ctx.needs_input_grad[2]), *operator._mask(list(ctx.needs_input_grad[3]))]
+    results = torch.ops.cliffordstf.second(
+        ctx.kind, ctx.key, list(cotangents), ctx.given, gradient, inputs, context, wanted
+    )
+    first, *rest = _absent(results, wanted)
+    return None, None, first, rest, [None] * len(context), None
+
+
+_forward.register_autograd(_differentiate_forward, setup_context=_save_forward)
+_backward.register_autograd(_differentiate_backward, setup_context=_save_backward)

@@ -1,0 +1,124 @@
+"""The operators, each behind one signature: compiled kernels where they can run, plain PyTorch elsewhere."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cliffordstf.kernels import reference
+from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeConvolution, EdgeTrilinear
+from cliffordstf.kernels.native.gate import ScalarGate
+from cliffordstf.kernels.native.library import library
+from cliffordstf.kernels.native.linear import TrackLinearSum
+from cliffordstf.kernels.native.node import NodeBilinear
+from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
+
+
+def _compiled(tensor: Tensor, degree: int = 0) -> bool:
+    return tensor.device.type == "cpu" and degree <= LARGEST_DEGREE and library(tensor.dtype) is not None
+
+
+def edge_trilinear(
+    plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex
+) -> Tensor:
+    """Sum over neighbours of node features coupled to edge tensors, with a weight for every edge, row and channel.
+
+    Args:
+        plan: What is summed.
+        features: (atoms, plan.source_dims, channels).
+        weights: (edges, plan.weight_rows, channels).
+        edge_tensors: (edges, plan.edge_dims).
+        edges: Directed edges.
+
+    Returns:
+        (atoms, plan.target_dims, channels).
+    """
+    if _compiled(features, plan.degree):
+        return EdgeTrilinear.from_key(plan.key)([features, weights, edge_tensors], edges)
+    return reference.edge_trilinear(plan, features, weights, edge_tensors, edges)
+
+
+def edge_convolution(
+    plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
+) -> Tensor:
+    """`edge_trilinear` with weights that are linear combinations of a few radial functions, w = radial · mixing.
+
+    The weights are never stored. What depends on the edge is given once per pair: the reverse of an edge has the same
+    radial functions, and its direction tensors have the sign (-1)^degree.
+
+    Args:
+        plan: What is summed.
+        features: (atoms, plan.source_dims, channels).
+        radial: (pairs, functions).
+        mixing: (functions, plan.weight_rows, channels).
+        pair_tensors: Direction tensors of the straight edges, (pairs, plan.edge_dims).
+        edges: Directed edges.
+
+    Returns:
+        (atoms, plan.target_dims, channels).
+    """
+    if _compiled(features, plan.degree):
+        return EdgeConvolution.from_key(plan.key)([features, radial, mixing, pair_tensors], edges)
+    return reference.edge_convolution(plan, features, radial, mixing, pair_tensors, edges)
+
+
+def node_bilinear(
+    plan: NodePlan, left: Tensor, right: Tensor, weights: Tensor | None = None, groups: Tensor | None = None
+) -> Tensor:
+    """Channel-wise product of two node features through the coupling table.
+
+    Args:
+        plan: What is summed.
+        left: (atoms, plan.left_dims, channels).
+        right: (atoms, plan.right_dims, channels).
+        weights: (plan.weight_rows, channels), or (groups, plan.weight_rows, channels), or None without weights.
+        groups: Which weights each atom uses, int64 (atoms,); only with weights of several groups.
+
+    Returns:
+        (atoms, plan.target_dims, channels).
+    """
+    if not _compiled(left, plan.degree):
+        return reference.node_bilinear(plan, left, right, weights, groups)
+    if weights is None:
+        weights = left.new_ones(1, 1, left.shape[2])
+    elif weights.ndim == 2:
+        weights = weights[None]
+    return NodeBilinear.from_key(plan.key)([left, right, weights], [] if groups is None else [groups])
+
+
+def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Sum of linear maps of features over their channels, one matrix per track.
+
+    Args:
+        plan: What is summed.
+        terms: Feature (atoms, components, in channels) and matrices (tracks, in channels, out channels) of each term.
+
+    Returns:
+        (atoms, plan.target_dims, out channels).
+    """
+    if _compiled(terms[0][0]):
+        return TrackLinearSum.from_key(plan.key)([tensor for term in terms for tensor in term])
+    return reference.track_linear(plan, terms)
+
+
+def scalar_gate(plan: GatePlan, features: Tensor, logits: Tensor, bias: Tensor) -> Tensor:
+    """SiLU on the scalars, a sigmoid times every other track.
+
+    Args:
+        plan: Where the tracks are.
+        features: (atoms, components, channels), scalars first.
+        logits: (atoms, gated tracks, channels).
+        bias: Added to the logits, (gated tracks, channels).
+
+    Returns:
+        (atoms, components, channels).
+    """
+    if _compiled(features):
+        return ScalarGate.from_key(plan.key)([features, logits, bias])
+    return reference.scalar_gate(plan, features, logits, bias)
+
+
+def kernel_name(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> str:
+    """Which implementation runs: `compiled` or `reference`."""
+    return "compiled" if torch.device(device).type == "cpu" and library(dtype) is not None else "reference"

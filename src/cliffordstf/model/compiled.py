@@ -1,0 +1,123 @@
+"""Potentials for torch.compile and torch.export: energy, forces and stress as one traced graph.
+
+Forces are a gradient, and the compilers cannot look into `autograd.grad`. So energy and gradient are traced together
+into a graph of plain operators, with symbolic sizes, in which the compiled kernels stay opaque calls. The graph is then
+compiled like any other module, and one compilation serves every number of atoms and edges.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental import _config as sizes
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from cliffordstf.data.batch import Batch
+from cliffordstf.kernels import EdgeIndex
+from cliffordstf.model.potential import Potential, Prediction
+
+_BATCH = ("numbers", "positions", "cell", "pbc", "structure_of_atom", "shifts")
+
+
+def batch_tensors(batch: Batch) -> list[Tensor]:
+    """The tensors of a batch in the order that `GraphFunction` takes them."""
+    return [*(getattr(batch, name) for name in _BATCH), *batch.edges]
+
+
+class GraphFunction(nn.Module):
+    """A potential as a function of tensors only: what is traced.
+
+    Args:
+        potential: Whose weights are used.
+        example: A batch that says what does not change: number of structures, periodicity, names.
+        stress, train: As in `Potential.forward`.
+    """
+
+    def __init__(self, potential: Potential, example: Batch, stress: bool, train: bool) -> None:
+        super().__init__()
+        self.potential = potential
+        self._example = example
+        self._stress, self._train = stress, train
+
+    def forward(self, *tensors: Tensor) -> list[Tensor]:
+        """Energy, atomic energies, forces and, if asked for, stress."""
+        values = dict(zip(_BATCH, tensors, strict=False))
+        batch = replace(self._example, **values, edges=EdgeIndex(*tensors[len(_BATCH) :]))
+        prediction = self.potential(batch, stress=self._stress, train=self._train)
+        results = [prediction.energy, prediction.atom_energies, prediction.forces]
+        return [*results, prediction.stress] if self._stress else results
+
+
+def trace(potential: Potential, example: Batch, stress: bool = False, train: bool = False) -> torch.fx.GraphModule:
+    """Energy and its gradient as one graph with symbolic sizes, a function of (weights and buffers, batch tensors)."""
+    function = GraphFunction(potential, example, stress, train)
+
+    def pure(state: Mapping[str, Tensor], tensors: list[Tensor]) -> list[Tensor]:
+        results: list[Tensor] = torch.func.functional_call(function, dict(state), tuple(tensors))
+        return results
+
+    # Constant tables are made at the first call and kept; made while tracing they would be kept without values.
+    function(*batch_tensors(example))
+    tracer: Callable[..., Any] = make_fx(pure, tracing_mode="symbolic", _allow_non_fake_inputs=True)
+    # Without this, sizes that happen to be equal in the example are taken to be equal for ever.
+    with sizes.patch(use_duck_shape=False):
+        graph: torch.fx.GraphModule = tracer(_state(potential), batch_tensors(example))
+    _drop_detaches(graph)
+    return graph
+
+
+def _drop_detaches(graph: torch.fx.GraphModule) -> None:
+    """Reconnect what autograd had saved: a saved output is traced as detached, which would cut its gradient off.
+
+    The detaches that models ask for themselves concern positions only, or cancel, like the shift of a softmax.
+    """
+    for node in list(graph.graph.nodes):
+        if node.op == "call_function" and node.target is torch.ops.aten.detach.default:
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
+    graph.recompile()
+
+
+def _state(potential: Potential) -> dict[str, Tensor]:
+    tensors = {**dict(potential.named_parameters()), **dict(potential.named_buffers())}
+    return {f"potential.{name}": tensor for name, tensor in tensors.items()}
+
+
+class CompiledPotential(nn.Module):
+    """A potential whose evaluation goes through torch.compile; called like `Potential`.
+
+    Compilation happens at the first call of each kind (periodic or not, with or without stress, training or not) and
+    takes about a minute; batches of any size then use the same code. Structures without any edge, and direct
+    forces in training, take the ordinary path.
+
+    Args:
+        potential: Shares its weights with the compiled code, so it can be trained.
+        options: Passed to `torch.compile`.
+    """
+
+    def __init__(self, potential: Potential, **options: Any) -> None:
+        super().__init__()
+        self.potential = potential
+        self._options = options
+        self._compiled: dict[tuple[bool, bool, bool], Callable[..., list[Tensor]]] = {}
+
+    def batch(self, structures: Any) -> Batch:
+        """Make a batch with the potential's cutoff, on its device."""
+        return self.potential.batch(structures)
+
+    def forward(self, batch: Batch, forces: bool = True, stress: bool = False, train: bool = False) -> Prediction:
+        """Evaluate a batch; see `Potential.forward`."""
+        if not forces or batch.senders.numel() == 0:
+            eager: Prediction = self.potential(batch, forces=forces, stress=stress, train=train)
+            return eager
+        self.potential.check(batch)
+        kind = (batch.periodic, stress, train)
+        if kind not in self._compiled:
+            graph = trace(self.potential, batch, stress, train)
+            self._compiled[kind] = torch.compile(graph, dynamic=True, **self._options)
+        # The gradient is part of the graph: outside of training nothing is left to differentiate.
+        with torch.set_grad_enabled(train), sizes.patch(use_duck_shape=False):
+            energy, atom_energies, found, *rest = self._compiled[kind](_state(self.potential), batch_tensors(batch))
+        return Prediction(energy, atom_energies, found, rest[0] if rest else None)

@@ -1,0 +1,211 @@
+"""Every implementation of every operator: its definition, its derivatives, its equality with plain PyTorch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from cliffordstf.algebra.tracks import BIVECTOR, GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
+from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, differentiate, kernel_name, ops, reference
+from tests.kernels.graphs import draw, edge_plan, node_plan, random_graph
+
+SMALL = Layout((SCALAR, VECTOR, BIVECTOR, STF2))
+LARGE = Layout((*GRADES, STF2, STF3, STF4))
+
+needs_compiler = pytest.mark.skipif(
+    kernel_name() != "compiled", reason="no C++ compiler here, so there are no compiled kernels to test"
+)
+IMPLEMENTATIONS = [pytest.param(reference, id="reference"), pytest.param(ops, id="compiled", marks=needs_compiler)]
+
+
+@dataclass
+class Case:
+    """An operator, as a function of its differentiable inputs."""
+
+    run: Callable[..., Tensor]
+    inputs: list[Tensor]
+
+
+def make_case(name: str, module, channels: int, generator: torch.Generator, dtype=torch.float64) -> Case:
+    def leaf(*shape: int) -> Tensor:
+        return draw(generator, *shape, dtype=dtype)
+
+    edges = random_graph(6, 0.7, generator)
+    count, pairs = len(edges.senders), len(edges.pair_edges)
+    if name.startswith("edge"):
+        plan = {
+            "edge small": edge_plan(SMALL, 2, SMALL, shared=5),
+            "edge large": edge_plan(LARGE, 4, LARGE),
+            "edge convolution": edge_plan(SMALL, 3, LARGE),
+            "edge convolution of scalars": edge_plan(Layout((SCALAR,)), 3, LARGE, shared=2),
+        }[name]
+        features = leaf(6, plan.source_dims, channels)
+        if "convolution" in name:
+            inputs = [features, leaf(pairs, 3), leaf(3, plan.weight_rows, channels), leaf(pairs, plan.edge_dims)]
+            return Case(lambda *x: module.edge_convolution(plan, *x, edges), inputs)
+        inputs = [features, leaf(count, plan.weight_rows, channels), leaf(count, plan.edge_dims)]
+        return Case(lambda *x: module.edge_trilinear(plan, *x, edges), inputs)
+    if name.startswith("node"):
+        nodes = node_plan(SMALL, LARGE, LARGE)
+        operands = [leaf(6, nodes.left_dims, channels), leaf(6, nodes.right_dims, channels)]
+        if name == "node":
+            inputs = [*operands, leaf(nodes.weight_rows, channels)]
+            return Case(lambda *x: module.node_bilinear(nodes, *x), inputs)
+        groups = torch.tensor([0, 1, 1, 0, 2, 1])
+        inputs = [*operands, leaf(3, nodes.weight_rows, channels)]
+        return Case(lambda *x: module.node_bilinear(nodes, *x, groups), inputs)
+    if name == "linear":
+        terms = LinearTerm(9, ((0, 0, 1, 0), (4, 4, 5, 1))), LinearTerm(4, ((1, 1, 3, 0), (0, 0, 1, 1)))
+        linear = LinearPlan(terms, 10, 0.7)  # no term reaches the last component
+        inputs = [leaf(6, 9, channels), leaf(2, channels, 6), leaf(6, 4, 3), leaf(2, 3, 6)]
+        return Case(lambda a, b, c, d: module.track_linear(linear, [(a, b), (c, d)]), inputs)
+    gate = GatePlan(((1, 3), (4, 5)), 1.7, 1.8)
+    inputs = [leaf(6, 9, channels), leaf(6, 2, channels), leaf(2, channels)]
+    return Case(lambda *x: module.scalar_gate(gate, *x), inputs)
+
+
+NAMES = [
+    "edge small",
+    "edge large",
+    "edge convolution",
+    "edge convolution of scalars",
+    "node",
+    "node with groups",
+    "linear",
+    "gate",
+]
+
+
+@pytest.mark.parametrize("module", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives(name, module, generator):
+    case = make_case(name, module, 2, generator)
+    assert torch.autograd.gradcheck(case.run, case.inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(case.run, case.inputs, fast_mode=True)
+
+
+def derivatives(case: Case) -> list[Tensor]:
+    """Output, first and second derivatives along random directions."""
+    torch.manual_seed(1)
+    output = case.run(*case.inputs)
+    gradient = torch.randn_like(output).requires_grad_()
+    first = torch.autograd.grad(output, case.inputs, gradient, create_graph=True)
+    total = sum((part * torch.randn_like(part)).sum() for part in first)
+    return [output, *first, *torch.autograd.grad(total, [gradient, *case.inputs])]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 2e-5)])
+@pytest.mark.parametrize("channels", [1, 5, 8, 24])
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_equals_reference_to_rounding(name, channels, dtype, tolerance, generator):
+    state = generator.get_state()
+    compiled = derivatives(make_case(name, ops, channels, generator, dtype))
+    generator.set_state(state)
+    plain = derivatives(make_case(name, reference, channels, generator, dtype))
+    for ours, theirs in zip(compiled, plain, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * max(1.0, float(theirs.detach().abs().max())))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", NAMES)
+def test_results_do_not_depend_on_the_number_of_threads(name, generator, monkeypatch):
+    monkeypatch.setattr("cliffordstf.kernels.native.library.threads_for", lambda work: 1)
+    results = []
+    for threads in (1, 2, 3):
+        for module in ("edge", "node", "linear", "gate"):
+            monkeypatch.setattr(f"cliffordstf.kernels.native.{module}.threads_for", lambda work, n=threads: n)
+        generator.manual_seed(3)
+        results.append(derivatives(make_case(name, ops, 8, generator, torch.float32)))
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["edge small", "edge convolution", "node"])
+def test_promised_derivatives_are_left_out(name, generator):
+    case = make_case(name, ops, 3, generator)
+    with differentiate("geometry"):
+        gradients = torch.autograd.grad(case.run(*case.inputs).sum(), case.inputs, allow_unused=True)
+    missing = {"edge small": [], "edge convolution": [2], "node": [2]}[name]
+    assert [index for index, gradient in enumerate(gradients) if gradient is None] == missing
+    with differentiate("parameter"):
+        gradients = torch.autograd.grad(case.run(*case.inputs).sum(), case.inputs, allow_unused=True)
+    missing = {"edge small": [2], "edge convolution": [3], "node": []}[name]
+    assert [index for index, gradient in enumerate(gradients) if gradient is None] == missing
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", NAMES)
+def test_operands_and_gradients_may_lie_anywhere(name, generator):
+    """Strided inputs, an expanded gradient: second derivatives see through the copies that the kernels need."""
+    case = make_case(name, ops, 4, generator)
+
+    def strided(*inputs: Tensor) -> Tensor:
+        spread = [torch.stack([x, 2 * x], dim=-1)[..., 0] for x in inputs]
+        return case.run(*spread).sum(dim=1)
+
+    assert torch.autograd.gradcheck(strided, case.inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(strided, case.inputs, fast_mode=True)
+
+
+@needs_compiler
+def test_third_derivatives_are_refused(generator):
+    case = make_case("node", ops, 2, generator)
+    x = case.inputs[0]
+    (first,) = torch.autograd.grad(case.run(*case.inputs).square().sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="CLIFFORDSTF_KERNELS=reference"):
+        torch.autograd.grad(second.square().sum(), x)
+
+
+@pytest.mark.parametrize("module", IMPLEMENTATIONS)
+def test_edge_operator_equals_its_definition(module, generator):
+    plan, edges = edge_plan(SMALL, 2, SMALL, shared=5), random_graph(5, 0.8, generator)
+    h, y = draw(generator, 5, plan.source_dims, 2), draw(generator, len(edges.senders), plan.edge_dims)
+    w = draw(generator, len(edges.senders), plan.weight_rows, 2)
+    expected = torch.zeros(5, plan.target_dims, 2, dtype=torch.float64)
+    for edge, (j, i) in enumerate(zip(edges.senders, edges.receivers, strict=True)):
+        for p in plan.paths:
+            for a, b, c, value in p.coupling.terms:
+                term = p.scale * float(value) * h[j, p.source + a] * w[edge, p.weight] * y[edge, p.edge + b]
+                expected[i, p.target + c] += term.detach()
+    torch.testing.assert_close(module.edge_trilinear(plan, h, w, y, edges), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("module", IMPLEMENTATIONS)
+def test_node_product_equals_its_definition(module, generator):
+    plan = node_plan(SMALL, SMALL, LARGE)
+    x, y = draw(generator, 4, plan.left_dims, 2), draw(generator, 4, plan.right_dims, 2)
+    w = draw(generator, plan.weight_rows, 2)
+    expected = torch.zeros(4, plan.target_dims, 2, dtype=torch.float64)
+    for p in plan.paths:
+        for a, b, c, value in p.coupling.terms:
+            term = p.scale * float(value) * x[:, p.left + a] * y[:, p.right + b] * w[p.weight]
+            expected[:, p.target + c] += term.detach()
+    torch.testing.assert_close(module.node_bilinear(plan, x, y, w), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("module", IMPLEMENTATIONS)
+def test_no_edges_give_zeros(module, generator):
+    plan, edges = edge_plan(SMALL, 2, SMALL), random_graph(3, 0.0, generator)
+    h, y = draw(generator, 3, plan.source_dims, 2), draw(generator, 0, plan.edge_dims)
+    result = module.edge_trilinear(plan, h, draw(generator, 0, plan.weight_rows, 2), y, edges)
+    assert result.shape == (3, plan.target_dims, 2)
+    assert not result.any()
+
+
+def test_tables_made_in_inference_mode_can_be_differentiated(generator):
+    case = make_case("edge small", reference, 2, generator)
+    with torch.inference_mode():
+        case.run(*case.inputs)
+    case.run(*case.inputs).sum().backward()
+    assert case.inputs[0].grad is not None
+
+
+def test_plans_are_found_again_by_their_key():
+    plan, nodes = edge_plan(LARGE, 3, LARGE), node_plan(SMALL, SMALL, SMALL)
+    assert type(plan).from_key(plan.key).paths == plan.paths
+    assert type(nodes).from_key(nodes.key).paths == nodes.paths

@@ -1,0 +1,78 @@
+"""Whole potentials: compiled kernels against plain PyTorch, and through torch.compile and make_fx."""
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+import cliffordstf
+from cliffordstf.kernels import kernel_name
+from cliffordstf.model.compiled import CompiledPotential
+from cliffordstf.verify.structures import random_cluster, triclinic_crystal
+
+needs_compiler = pytest.mark.skipif(
+    kernel_name() != "compiled", reason="no C++ compiler here, so there are no compiled kernels to test"
+)
+ELEMENTS = (1, 6, 8)
+
+
+def structures(count: int) -> list[cliffordstf.Structure]:
+    return [random_cluster(ELEMENTS, atoms=4 + seed, seed=seed) for seed in range(count)]
+
+
+def loss_gradients(potential, batch) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    prediction = potential(batch, stress=True, train=True)
+    parts = [prediction.energy, prediction.forces, prediction.stress[-1]]
+    weights = list(potential.parameters())
+    loss = sum((part.square() * torch.arange(1, part.numel() + 1).view_as(part)).sum() for part in parts)
+    gradients = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
+    return parts, list(gradients)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["default", "default/large", "paper/full", "paper/clifford", "paper/output-only"])
+def test_kernels_change_nothing(name, monkeypatch):
+    """Energies, forces, stresses and the gradient of a loss on them equal those of plain PyTorch to rounding."""
+    options = {} if name.startswith("default") else {"hidden": 6, "forces": "conservative"}
+    potential = cliffordstf.build(name, elements=ELEMENTS, seed=0, channels=12, **options).double()
+    batch = potential.batch([*structures(3), triclinic_crystal(ELEMENTS)])
+    compiled = loss_gradients(potential, batch)
+    monkeypatch.setattr("cliffordstf.kernels.ops._compiled", lambda *_: False)
+    plain = loss_gradients(potential, batch)
+    for ours, theirs in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
+        scale = max(1e-3, float(theirs.detach().abs().max()))
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize("name", ["default", "paper/clifford"])
+@pytest.mark.parametrize("train", [False, True])
+def test_one_compilation_serves_batches_of_any_size(name, train):
+    """Inference and training, conservative forces included, with changing numbers of structures, atoms and edges."""
+    options = {"lmax": 2} if name == "default" else {"hidden": 4, "forces": "conservative", "layers": 2}
+    potential = cliffordstf.build(name, elements=ELEMENTS, seed=0, channels=4, **options).double()
+    fast = CompiledPotential(potential, backend="aot_eager")
+    counters.clear()
+    for count in (3, 2, 5, 4):
+        batch = potential.batch(structures(count))
+        ours, theirs = fast(batch, train=train), potential(batch, train=train)
+        torch.testing.assert_close(ours.energy, theirs.energy, rtol=0, atol=1e-10)
+        torch.testing.assert_close(ours.forces, theirs.forces, rtol=0, atol=1e-10)
+        if train:
+            weights = list(potential.parameters())
+            both = [
+                torch.autograd.grad(p.forces.square().sum(), weights, allow_unused=True, materialize_grads=True)
+                for p in (ours, theirs)
+            ]
+            for a, b in zip(*both, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_optimising_compiler_takes_it_too():
+    potential = cliffordstf.build("default", elements=ELEMENTS, seed=0, channels=4, lmax=1, layers=1)
+    fast = CompiledPotential(potential)
+    for crystal in (triclinic_crystal(ELEMENTS), triclinic_crystal((1, 8))):
+        batch = potential.batch(crystal)
+        ours, theirs = fast(batch, stress=True), potential(batch, stress=True)
+        torch.testing.assert_close(ours.forces, theirs.forces, rtol=0, atol=1e-5)
+        torch.testing.assert_close(ours.stress, theirs.stress, rtol=0, atol=1e-6)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels import reference
+from cliffordstf.kernels import gpu, reference
 from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeConvolution, EdgeTrilinear
 from cliffordstf.kernels.native.gate import ScalarGate
@@ -17,6 +17,10 @@ from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
 
 def _compiled(tensor: Tensor, degree: int = 0) -> bool:
     return tensor.device.type == "cpu" and degree <= LARGEST_DEGREE and library(tensor.dtype) is not None
+
+
+def _on_gpu(tensor: Tensor) -> bool:
+    return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.float64) and gpu.available()
 
 
 def edge_trilinear(
@@ -36,6 +40,8 @@ def edge_trilinear(
     """
     if _compiled(features, plan.degree):
         return EdgeTrilinear.from_key(plan.key)([features, weights, edge_tensors], edges)
+    if _on_gpu(features):
+        return gpu.EdgeTrilinear.from_key(plan.key)([features, weights, edge_tensors], edges)
     return reference.edge_trilinear(plan, features, weights, edge_tensors, edges)
 
 
@@ -60,7 +66,9 @@ def edge_convolution(
     """
     if _compiled(features, plan.degree):
         return EdgeConvolution.from_key(plan.key)([features, radial, mixing, pair_tensors], edges)
-    return reference.edge_convolution(plan, features, radial, mixing, pair_tensors, edges)
+    return edge_trilinear(
+        plan, features, *reference.expanded(plan, radial, mixing, pair_tensors, edges), edges
+    )
 
 
 def node_bilinear(
@@ -78,13 +86,15 @@ def node_bilinear(
     Returns:
         (atoms, plan.target_dims, channels).
     """
-    if not _compiled(left, plan.degree):
+    compiled, on_gpu = _compiled(left, plan.degree), _on_gpu(left)
+    if not (compiled or on_gpu):
         return reference.node_bilinear(plan, left, right, weights, groups)
     if weights is None:
         weights = left.new_ones(1, 1, left.shape[2])
     elif weights.ndim == 2:
         weights = weights[None]
-    return NodeBilinear.from_key(plan.key)([left, right, weights], [] if groups is None else [groups])
+    operator = (NodeBilinear if compiled else gpu.NodeBilinear).from_key(plan.key)
+    return operator([left, right, weights], [] if groups is None else [groups])
 
 
 def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
@@ -120,5 +130,8 @@ def scalar_gate(plan: GatePlan, features: Tensor, logits: Tensor, bias: Tensor) 
 
 
 def kernel_name(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> str:
-    """Which implementation runs: `compiled` or `reference`."""
-    return "compiled" if torch.device(device).type == "cpu" and library(dtype) is not None else "reference"
+    """Which implementation runs: `compiled` on CPUs, `triton` on GPUs, or `reference`."""
+    kind = torch.device(device).type
+    if kind == "cuda" and gpu.available():
+        return "triton"
+    return "compiled" if kind == "cpu" and library(dtype) is not None else "reference"

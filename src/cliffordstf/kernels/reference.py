@@ -40,13 +40,19 @@ def edge_convolution(
     plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
 ) -> Tensor:
     """See `cliffordstf.kernels.ops.edge_convolution`."""
+    return edge_trilinear(plan, features, *expanded(plan, radial, mixing, pair_tensors, edges), edges)
+
+
+def expanded(
+    plan: EdgePlan, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
+) -> tuple[Tensor, Tensor]:
+    """Weights (edges, rows, channels) and direction tensors (edges, components) of every edge, from those of pairs."""
     weights = (radial @ mixing.flatten(1)).unflatten(1, mixing.shape[1:])
     signs = torch.ones(plan.edge_dims, dtype=features.dtype, device=features.device)
     for path in plan.paths:
         signs[path.edge : path.edge + path.coupling.b.dims] = (-1) ** path.coupling.b.degree
     turned = torch.where(edges.turned[:, None] > 0, signs, torch.ones_like(signs))
-    directions = pair_tensors.index_select(0, edges.pair) * turned
-    return edge_trilinear(plan, features, weights.index_select(0, edges.pair), directions, edges)
+    return weights.index_select(0, edges.pair), pair_tensors.index_select(0, edges.pair) * turned
 
 
 def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

@@ -27,12 +27,16 @@ class _Tables:
     """A plan as flat arrays, in the layout of path.h and edge.h."""
 
     def __init__(self, plan: EdgePlan, dtype: torch.dtype) -> None:
-        coefficients = [table.numpy() for table in plan.tables(torch.float64, torch.device("cpu"))]
+        tables = plan.tables(torch.float64, torch.device("cpu"))
+        # Paths that share a row of the weights follow each other: the kernel makes weights row by row.
+        order = sorted(range(len(plan.paths)), key=lambda index: plan.paths[index].weight)
+        paths = [plan.paths[index] for index in order]
+        coefficients = [tables[index].numpy() for index in order]
         rows: list[list[int]] = []
         pointers, edges, values = [0], [], []
         seen: set[int] = set()
         matrix = 0
-        for path, table in zip(plan.paths, coefficients, strict=True):
+        for path, table in zip(paths, coefficients, strict=True):
             a, b, c = path.coupling.a, path.coupling.b, path.coupling.c
             flags = [b.degree % 2, path.weight not in seen, b.degree == 0]
             rows.append([a.dims, c.dims, path.source, path.target, path.weight, matrix, *flags])
@@ -46,7 +50,7 @@ class _Tables:
             matrix += a.dims * c.dims
         # The same entries ordered by component of Y, for the gradient with respect to it.
         path_pointers, components, component_pointers, elements, factors = [0], [], [0], [], []
-        for path, table in zip(plan.paths, coefficients, strict=True):
+        for path, table in zip(paths, coefficients, strict=True):
             for j in range(path.coupling.b.dims):
                 components.append(path.edge + j)
                 for i, k in zip(*np.nonzero(table[:, j]), strict=True):
@@ -55,7 +59,7 @@ class _Tables:
                 component_pointers.append(len(elements))
             path_pointers.append(len(components))
         odd = np.zeros(plan.edge_dims, dtype=np.int32)
-        for path in plan.paths:
+        for path in paths:
             odd[path.edge : path.edge + path.coupling.b.dims] = path.coupling.b.degree % 2
         number = np.float32 if dtype == torch.float32 else np.float64
         self.matrix = matrix

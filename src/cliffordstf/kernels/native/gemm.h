@@ -38,18 +38,21 @@ void gemm_nn(int rows, const T* const* a, int depth, const T* b, ptrdiff_t ldb, 
     for (int n = 0; n < width; n += 2 * W) {
         const int vectors = n + 2 * W <= width ? 2 : 1;
         int r = 0;
-        for (; r + 6 <= rows; r += 6) rows_nn<T, 6, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
-        if (r + 4 <= rows) { rows_nn<T, 4, ADD>(a + r, depth, b, ldb, c + r, n, vectors); r += 4; }
+        // Eight rows are four and four: a rest of two would wait for its own results.
+        for (; r + 6 <= rows && rows - r != 8; r += 6) rows_nn<T, 6, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
+        for (; r + 4 <= rows; r += 4) rows_nn<T, 4, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
         if (r + 2 <= rows) { rows_nn<T, 2, ADD>(a + r, depth, b, ldb, c + r, n, vectors); r += 2; }
         if (r < rows) rows_nn<T, 1, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
     }
 }
 
-// c[r][k] += sum_n a[r][n] b[k][n] for R rows and Q columns.
+// c[r][k] += sum_n a[r][n] b[k][n] for R rows and Q columns, where every c[r][k] is a vector of partial sums.
 template <class T, int R, int Q>
 inline void tile_nt(const T* const* a, const T* b, ptrdiff_t ldb, int width, T* const* c, int k) {
     constexpr int W = Simd<T>::lanes;
-    Vec<T> acc[R][Q] = {};
+    Vec<T> acc[R][Q];
+    CSTF_UNROLL for (int r = 0; r < R; ++r)
+        CSTF_UNROLL for (int q = 0; q < Q; ++q) acc[r][q] = load(c[r] + (k + q) * W);
     for (int n = 0; n < width; n += W) {
         Vec<T> bv[Q];
         CSTF_UNROLL for (int q = 0; q < Q; ++q) bv[q] = load(b + (k + q) * ldb + n);
@@ -59,7 +62,7 @@ inline void tile_nt(const T* const* a, const T* b, ptrdiff_t ldb, int width, T* 
         }
     }
     CSTF_UNROLL for (int r = 0; r < R; ++r)
-        CSTF_UNROLL for (int q = 0; q < Q; ++q) c[r][k + q] += total<T>(acc[r][q]);
+        CSTF_UNROLL for (int q = 0; q < Q; ++q) store(c[r] + (k + q) * W, acc[r][q]);
 }
 
 template <class T>
@@ -107,6 +110,7 @@ void gemm_tn(int rows, const T* const* a, int columns, const T* const* b, int wi
             else tile_tn<T, Q, 1>(rows, a, k, b, n, c, ldc);
             k += Q;
         };
+        while (k + 6 <= columns && columns - k != 8) strip(std::integral_constant<int, 6>{});
         while (k + 4 <= columns) strip(std::integral_constant<int, 4>{});
         while (k < columns) strip(std::integral_constant<int, 1>{});
     }

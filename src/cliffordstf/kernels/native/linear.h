@@ -54,7 +54,7 @@ class TrackLinear {
 
     // dW = scale . sum over atoms of x^T g
     void weight_gradient() {
-        constexpr int64_t strip = 16;
+        constexpr int64_t strip = 24;
         const int64_t strips = (s.inputs + strip - 1) / strip;
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (int64_t job = 0; job < s.tracks * strips; ++job) {

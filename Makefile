@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-speed clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -13,6 +13,9 @@ help:
 	@echo "make test    the test suite"
 	@echo "make lint    style and type checks"
 	@echo "make format  rewrite the code in the project's style"
+	@echo "make peers   other people's models, in an environment of their own"
+	@echo "make test-zoo     the physics suite on every peer"
+	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make clean   remove the environment and caches"
 
 setup: $(STAMP)
@@ -41,5 +44,23 @@ format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.installed
+
+peers: $(PEERS_STAMP)
+
+# Two steps, because the peers' own pins contradict each other: see constraints-peers.txt.
+$(PEERS_STAMP): pyproject.toml constraints.txt constraints-peers.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e . pytest pytest-xdist
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r constraints-peers.txt
+	@touch $(PEERS_STAMP)
+
+test-zoo: peers
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/zoo
+
+bench-speed: peers
+	$(PEERS)/bin/cliffordstf bench speed --json results/speed/speed.json
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

@@ -2,9 +2,10 @@
 
 import os
 
-# OpenMP threads that wait by spinning slow small steps down badly as soon as another program wants the same cores.
-# Has an effect only if torch is not loaded yet, and never overrides the user's choice.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# How long OpenMP threads spin before they sleep, about 0.1 ms: waking a sleeper takes as long as a small step's work,
+# and endless spinning slows everything down as soon as another program wants the same cores. Has an effect only if
+# torch is not loaded yet, and never overrides the user's choice.
+os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure

@@ -14,8 +14,9 @@ def all_elements_batch(potential: cliffordstf.Potential) -> cliffordstf.Batch:
     """Every element the potential knows and every distance its radial basis resolves."""
     elements = potential.elements
     groups = [elements[start : start + 10] for start in range(0, len(elements), 10)]
-    clusters = [random_cluster(group, atoms=len(group), seed=seed) for seed, group in enumerate(groups)]
-    # The Gaussians of the paper profile near zero only see atoms that close; a Bessel basis has no such local functions.
+    # Several atoms of each element: one alone may sit at the edge of its cluster, where little can be seen of it.
+    clusters = [random_cluster(group, atoms=4 * len(group), seed=seed) for seed, group in enumerate(groups)]
+    # Gaussians near zero (paper profile) only see atoms that close; a Bessel basis has no such local functions.
     shortest = 0.05 if hasattr(potential.model, "radial_basis") else 0.9
     trimers = [
         cliffordstf.Structure([1, 6, 8], np.array([[0, 0, 0], [0, 0.1, d], [0.3 * d, 0.9, -0.5 * d]]))
@@ -34,8 +35,7 @@ def dead_entries(potential: cliffordstf.Potential) -> dict[str, int]:
     gradients = {
         name: p.grad if p.grad is not None else torch.zeros_like(p) for name, p in potential.named_parameters()
     }
-    noise = 1e-14 * max(float(gradient.abs().max()) for gradient in gradients.values())
-    counts = {name: int((gradient.abs() <= noise).sum()) for name, gradient in gradients.items()}
+    counts = {name: int((g.abs() <= 1e-14 * g.abs().max()).sum()) for name, g in gradients.items()}
     return {name: number for name, number in counts.items() if number}
 
 

@@ -21,6 +21,7 @@ from tests.kernels.graphs import edge_index
 
 FULL = Layout((*GRADES, STF2, STF3))
 ATOMS, CHANNELS, CUTOFF = 6, 8, 5.0
+SPECIES = torch.tensor([0, 1, 1, 0, 1, 0])
 
 
 def features(layout: Layout, generator: torch.Generator) -> Tensor:
@@ -74,10 +75,10 @@ def test_augmented_product_commutes_with_rotations_only(body_order, generator):
 @pytest.mark.parametrize("wanted", [Layout((SCALAR,)), Layout((*GRADES, STF2, STF3, STF4))])
 def test_weighted_product_commutes_with_o3(body_order, wanted, generator):
     carried = Layout((*GRADES, STF2, STF3, STF4))
-    layer = WeightedProduct(FULL, carried, wanted, CHANNELS, body_order).double()
+    layer = WeightedProduct(FULL, carried, wanted, 2, CHANNELS, body_order).double()
     x, matrix = features(FULL, generator) * 0.3, -random_rotation(generator)
     for order, layout in enumerate(layer.powers):
-        assert_commutes(lambda y, n=order: layer(y)[n], x, FULL, layout, matrix)
+        assert_commutes(lambda y, n=order: layer(y, SPECIES)[n], x, FULL, layout, matrix)
 
 
 def default_inputs(vectors: Tensor, lmax: int) -> tuple[Tensor, Tensor, EdgeIndex]:
@@ -99,11 +100,19 @@ def test_convolution_commutes_with_o3(lmax, vectors, generator):
 
 def test_default_interaction_commutes_with_o3(vectors, generator):
     layer = DefaultInteraction(
-        FULL, FULL, FULL, lmax=3, channels=CHANNELS, radial_functions=4, average_neighbours=5.0, body_order=4
+        FULL,
+        FULL,
+        FULL,
+        elements=2,
+        lmax=3,
+        channels=CHANNELS,
+        radial_functions=4,
+        average_neighbours=5.0,
+        body_order=4,
     ).double()
     x, matrix = features(FULL, generator) * 0.5, -random_rotation(generator)
-    turned = layer(act(x, FULL, matrix), *default_inputs(vectors @ matrix.T, 3))
-    straight = layer(x, *default_inputs(vectors, 3))
+    turned = layer(act(x, FULL, matrix), SPECIES, *default_inputs(vectors @ matrix.T, 3))
+    straight = layer(x, SPECIES, *default_inputs(vectors, 3))
     torch.testing.assert_close(turned, act(straight, layer.layout, matrix), rtol=0, atol=1e-10)
 
 
@@ -128,13 +137,13 @@ def test_linear_and_product_keep_unit_variance(generator):
     """At initialisation every track of the default product has about unit variance."""
     torch.manual_seed(0)
     layout = Layout((*GRADES, STF2, STF3))
-    layer = WeightedProduct(layout, layout, layout, 64, 3).double()
+    layer = WeightedProduct(layout, layout, layout, 1, 64, 3).double()
     x = torch.randn(400, layout.dims, 64, generator=generator, dtype=torch.float64)
     for track in layout:  # storage components -> unit variance in the Frobenius sense
         part = layout.take(x, track)
         part *= ((2 * track.degree + 1) / (norm(part, track) ** 2).mean()).sqrt()
     with torch.no_grad():
-        square = layer(x)[1]
+        square = layer(x, torch.zeros(400, dtype=torch.int64))[1]
     for track, part in layer.powers[1].split(square).items():
         variance = float((norm(part, track) ** 2).mean()) / (2 * track.degree + 1)
         assert 0.1 < variance < 3, (track.name, variance)

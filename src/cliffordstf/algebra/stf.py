@@ -180,8 +180,8 @@ def _power_matrices(lmax: int, unit: bool, dtype: torch.dtype, device: torch.dev
                 table[place[key], 0, component] += scale * value
                 for axis in range(3):
                     if key[axis]:
-                        lower = (*key[:axis], key[axis] - 1, *key[axis + 1 :])
-                        table[place[lower], 1 + axis, component] += scale * value * key[axis]
+                        x, y, z = (power - int(other == axis) for other, power in enumerate(key))
+                        table[place[x, y, z], 1 + axis, component] += scale * value * key[axis]
     return torch.tensor(keys, device=device).T.contiguous(), table.to(dtype=dtype, device=device)
 
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cliffordstf import __version__
+from cliffordstf.cli.bench import bench_app
 from cliffordstf.cli.data import data_app
 from cliffordstf.cli.demo import demo
 from cliffordstf.cli.evaluate import eval_command
@@ -47,6 +48,7 @@ app.command()(models)
 app.command()(presets)
 app.command()(demo)
 app.command()(verify)
+app.add_typer(bench_app, name="bench")
 
 
 def run() -> None:

@@ -67,9 +67,7 @@ class Batch:
         """Vectors of the straight edge of each pair, Å, (pairs, 3), in the dtype of the positions."""
         straight = self.edges.pair_edges[:, 0]
         shifts = self.shifts.index_select(0, straight) if self.periodic else self.shifts
-        return self._vectors(
-            self.senders.index_select(0, straight), self.receivers.index_select(0, straight), shifts
-        )
+        return self._vectors(self.senders.index_select(0, straight), self.receivers.index_select(0, straight), shifts)
 
     def _vectors(self, senders: Tensor, receivers: Tensor, shifts: Tensor) -> Tensor:
         # index_select, not indexing: its gradient adds up in a fixed order.

@@ -44,7 +44,7 @@ class NeighbourList:
     @cached_property
     def reverse(self) -> IntArray:
         """For every edge the index of the one the other way round, (edges,)."""
-        # Edges are sorted by (receiver, sender, shift): the k-th by (sender, receiver, -shift) is the reverse of edge k.
+        # Edges are sorted by (receiver, sender, shift): the k-th by (sender, receiver, -shift) is edge k turned round.
         x, y, z = -self.shifts.T
         order = np.lexsort((z, y, x, self.receivers, self.senders))
         if not (

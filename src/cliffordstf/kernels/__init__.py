@@ -2,7 +2,14 @@
 
 from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.operator import differentiate, wants
-from cliffordstf.kernels.ops import edge_convolution, edge_trilinear, kernel_name, node_bilinear, scalar_gate, track_linear
+from cliffordstf.kernels.ops import (
+    edge_convolution,
+    edge_trilinear,
+    kernel_name,
+    node_bilinear,
+    scalar_gate,
+    track_linear,
+)
 from cliffordstf.kernels.plan import EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
 
 __all__ = [

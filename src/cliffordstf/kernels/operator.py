@@ -18,7 +18,11 @@ Wanted = Literal["all", "geometry", "parameter"]
 Tensors = Sequence[Tensor]
 Maybe = Tensor | None
 
-_wanted: Wanted = "all"
+
+class _State:
+    """What `differentiate` promised; one for all threads, because autograd may walk the graph on another one."""
+
+    wanted: Wanted = "all"
 
 
 @contextmanager
@@ -28,17 +32,16 @@ def differentiate(wanted: Wanted) -> Iterator[None]:
     Autograd asks an operator for the gradient of every input that requires one, also when nobody wants the result: the
     forces do not need the gradient of the weights, and the gradient of the loss does not need that of the positions.
     """
-    global _wanted
-    previous, _wanted = _wanted, wanted
+    previous, _State.wanted = _State.wanted, wanted
     try:
         yield
     finally:
-        _wanted = previous
+        _State.wanted = previous
 
 
 def wants(kind: Literal["geometry", "parameter"]) -> bool:
     """Whether derivatives with respect to the geometry, or to parameters, are needed right now."""
-    return _wanted in ("all", kind)
+    return _State.wanted in ("all", kind)
 
 
 class Operator:
@@ -88,28 +91,29 @@ class Operator:
         context: Tensors,
         wanted: Sequence[bool],
     ) -> list[Maybe]:
-        """Gradients of Σ <cotangent, result of `backward`> with respect to `gradient` and the inputs that are wanted."""
+        """Gradients of Σ <cotangent, result of `backward`> with respect to `gradient` and the wanted inputs."""
         raise NotImplementedError
 
     def __call__(self, inputs: Tensors, context: Tensors = ()) -> Tensor:
         """Apply the operator; differentiable twice."""
-        if _is_traced(inputs):
+        if is_traced(inputs):
             result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, list(inputs), list(context))
             return result
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
             return self.forward([tensor.detach().contiguous() for tensor in inputs], context)
         # Outside of the function: what it saves must be its inputs, or second derivatives would miss them.
-        applied: Tensor = _Apply.apply(self, tuple(context), *(tensor.contiguous() for tensor in inputs))
+        ready = (tensor.contiguous() for tensor in inputs)
+        applied: Tensor = _Apply.apply(self, tuple(context), *ready)  # type: ignore[no-untyped-call]
         return applied
 
     def _mask(self, needs: Sequence[bool]) -> list[bool]:
-        if _wanted == "all":
+        if _State.wanted == "all":
             return list(needs)
-        unwanted = "parameter" if _wanted == "geometry" else "geometry"
+        unwanted = "parameter" if _State.wanted == "geometry" else "geometry"
         return [need and role != unwanted for need, role in zip(needs, self.roles, strict=True)]
 
 
-def _is_traced(inputs: Tensors) -> bool:
+def is_traced(inputs: Tensors) -> bool:
     """Whether a compiler, an exporter or any other tracer looks on instead of real numbers going through."""
     return (
         torch.compiler.is_compiling()
@@ -135,7 +139,9 @@ class _Apply(torch.autograd.Function):
             return (None, None, *nothing)
         inputs, gradient = ctx.saved_tensors, gradient.contiguous()
         if torch.is_grad_enabled():
-            results = _Gradient.apply(ctx.operator, ctx.context, wanted, gradient, *inputs)
+            results = _Gradient.apply(  # type: ignore[no-untyped-call]
+                ctx.operator, ctx.context, wanted, gradient, *inputs
+            )
         else:
             results = ctx.operator.backward(gradient, inputs, ctx.context, wanted)
         return (None, None, *results)
@@ -166,7 +172,9 @@ class _Gradient(torch.autograd.Function):
         ready = [None if cotangent is None else cotangent.contiguous() for cotangent in cotangents]
         wanted = [needs[0], *operator._mask(needs[1:])]
         if torch.is_grad_enabled():
-            results = _Second.apply(operator, ctx.context, wanted, len(ready), *ready, gradient, *inputs)
+            results = _Second.apply(  # type: ignore[no-untyped-call]
+                operator, ctx.context, wanted, len(ready), *ready, gradient, *inputs
+            )
         else:
             results = operator.second(ready, gradient, inputs, ctx.context, wanted)
         return (None, None, None, *results)
@@ -177,13 +185,13 @@ class _Second(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, operator: Operator, context: tuple[Tensor, ...], wanted: list[bool], count: int, *tensors: Maybe
+        _ctx: Any, operator: Operator, context: tuple[Tensor, ...], wanted: list[bool], count: int, *tensors: Maybe
     ) -> tuple[Maybe, ...]:
         cotangents, rest = tensors[:count], [tensor for tensor in tensors[count:] if tensor is not None]
         return tuple(operator.second(cotangents, rest[0], rest[1:], context, wanted))
 
     @staticmethod
-    def backward(ctx: Any, *_: Maybe) -> tuple[Maybe, ...]:
+    def backward(_ctx: Any, *_: Maybe) -> tuple[Maybe, ...]:
         raise NotImplementedError(
             "the compiled kernels have two derivatives; for a third one run with CLIFFORDSTF_KERNELS=reference."
         )
@@ -222,7 +230,7 @@ def _backward(
 
 @_backward.register_fake
 def _(
-    kind: str, key: str, gradient: Tensor, inputs: list[Tensor], context: list[Tensor], wanted: list[bool]
+    _kind: str, _key: str, _gradient: Tensor, inputs: list[Tensor], _context: list[Tensor], wanted: list[bool]
 ) -> list[Tensor]:
     return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in zip(inputs, wanted, strict=True)]
 
@@ -251,20 +259,20 @@ def _second(
 
 @_second.register_fake
 def _(
-    kind: str,
-    key: str,
-    cotangents: list[Tensor],
-    given: list[bool],
+    _kind: str,
+    _key: str,
+    _cotangents: list[Tensor],
+    _given: list[bool],
     gradient: Tensor,
     inputs: list[Tensor],
-    context: list[Tensor],
+    _context: list[Tensor],
     wanted: list[bool],
 ) -> list[Tensor]:
     tensors = [gradient, *inputs]
     return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in zip(tensors, wanted, strict=True)]
 
 
-def _save_forward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _save_forward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
     ctx.kind, ctx.key, tensors, context = inputs
     ctx.count = len(tensors)
     ctx.save_for_backward(*tensors, *context)
@@ -278,7 +286,7 @@ def _differentiate_forward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return None, None, _absent(results, wanted), [None] * len(context)
 
 
-def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:  # noqa: ARG001
     ctx.kind, ctx.key, gradient, tensors, context, ctx.given = inputs
     ctx.count = len(tensors)
     ctx.save_for_backward(gradient, *tensors, *context)

@@ -23,9 +23,7 @@ def _on_gpu(tensor: Tensor) -> bool:
     return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.float64) and gpu.available()
 
 
-def edge_trilinear(
-    plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex
-) -> Tensor:
+def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex) -> Tensor:
     """Sum over neighbours of node features coupled to edge tensors, with a weight for every edge, row and channel.
 
     Args:
@@ -66,9 +64,7 @@ def edge_convolution(
     """
     if _compiled(features, plan.degree):
         return EdgeConvolution.from_key(plan.key)([features, radial, mixing, pair_tensors], edges)
-    return edge_trilinear(
-        plan, features, *reference.expanded(plan, radial, mixing, pair_tensors, edges), edges
-    )
+    return edge_trilinear(plan, features, *reference.expanded(plan, radial, mixing, pair_tensors, edges), edges)
 
 
 def node_bilinear(

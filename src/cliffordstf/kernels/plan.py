@@ -73,7 +73,9 @@ class EdgePlan:
     def key(self) -> str:
         """The plan as text, from which `from_key` makes it again."""
         sizes = [self.source_dims, self.edge_dims, self.target_dims, self.weight_rows]
-        return json.dumps([sizes, [[*_names(p.coupling), p.source, p.edge, p.target, p.weight, p.scale] for p in self.paths]])
+        return json.dumps(
+            [sizes, [[*_names(p.coupling), p.source, p.edge, p.target, p.weight, p.scale] for p in self.paths]]
+        )
 
     @classmethod
     def from_key(cls, key: str) -> "EdgePlan":
@@ -133,7 +135,9 @@ class NodePlan:
     def key(self) -> str:
         """The plan as text, from which `from_key` makes it again."""
         sizes = [self.left_dims, self.right_dims, self.target_dims, self.weight_rows]
-        return json.dumps([sizes, [[*_names(p.coupling), p.left, p.right, p.target, p.weight, p.scale] for p in self.paths]])
+        return json.dumps(
+            [sizes, [[*_names(p.coupling), p.left, p.right, p.target, p.weight, p.scale] for p in self.paths]]
+        )
 
     @classmethod
     def from_key(cls, key: str) -> "NodePlan":

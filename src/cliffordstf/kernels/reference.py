@@ -13,9 +13,7 @@ from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
 
 
-def edge_trilinear(
-    plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex
-) -> Tensor:
+def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex) -> Tensor:
     """See `cliffordstf.kernels.ops.edge_trilinear`."""
     # index_select, not indexing: its gradient adds up in a fixed order.
     sent = _split(features.index_select(0, edges.senders), ((p.source, p.coupling.a.dims) for p in plan.paths))
@@ -48,7 +46,7 @@ def expanded(
 ) -> tuple[Tensor, Tensor]:
     """Weights (edges, rows, channels) and direction tensors (edges, components) of every edge, from those of pairs."""
     weights = (radial @ mixing.flatten(1)).unflatten(1, mixing.shape[1:])
-    signs = torch.ones(plan.edge_dims, dtype=features.dtype, device=features.device)
+    signs = torch.ones(plan.edge_dims, dtype=radial.dtype, device=radial.device)
     for path in plan.paths:
         signs[path.edge : path.edge + path.coupling.b.dims] = (-1) ** path.coupling.b.degree
     turned = torch.where(edges.turned[:, None] > 0, signs, torch.ones_like(signs))

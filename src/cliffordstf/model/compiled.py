@@ -43,7 +43,7 @@ class GraphFunction(nn.Module):
 
     def forward(self, *tensors: Tensor) -> list[Tensor]:
         """Energy, atomic energies, forces and, if asked for, stress."""
-        values = dict(zip(_BATCH, tensors, strict=False))
+        values: dict[str, Any] = dict(zip(_BATCH, tensors, strict=False))
         batch = replace(self._example, **values, edges=EdgeIndex(*tensors[len(_BATCH) :]))
         prediction = self.potential(batch, stress=self._stress, train=self._train)
         results = [prediction.energy, prediction.atom_energies, prediction.forces]
@@ -62,7 +62,7 @@ def trace(potential: Potential, example: Batch, stress: bool = False, train: boo
     function(*batch_tensors(example))
     tracer: Callable[..., Any] = make_fx(pure, tracing_mode="symbolic", _allow_non_fake_inputs=True)
     # Without this, sizes that happen to be equal in the example are taken to be equal for ever.
-    with sizes.patch(use_duck_shape=False):
+    with sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
         graph: torch.fx.GraphModule = tracer(_state(potential), batch_tensors(example))
     _drop_detaches(graph)
     return graph
@@ -118,6 +118,6 @@ class CompiledPotential(nn.Module):
             graph = trace(self.potential, batch, stress, train)
             self._compiled[kind] = torch.compile(graph, dynamic=True, **self._options)
         # The gradient is part of the graph: outside of training nothing is left to differentiate.
-        with torch.set_grad_enabled(train), sizes.patch(use_duck_shape=False):
+        with torch.set_grad_enabled(train), sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
             energy, atom_energies, found, *rest = self._compiled[kind](_state(self.potential), batch_tensors(batch))
         return Prediction(energy, atom_energies, found, rest[0] if rest else None)

@@ -46,6 +46,7 @@ class DefaultModel(nn.Module):
                     source,
                     carried,
                     Layout((SCALAR,)) if last else carried,
+                    elements=len(config.elements),
                     lmax=config.lmax,
                     channels=config.channels,
                     radial_functions=config.radial_functions,
@@ -70,6 +71,6 @@ class DefaultModel(nn.Module):
         layers = cast("Iterable[DefaultInteraction]", self.layers)
         functions = self.radial(geometry.distances)
         for layer, readout, radial in zip(layers, self.layer_readouts, functions, strict=True):
-            features = layer(features, radial, directions, geometry.edges)
+            features = layer(features, species, radial, directions, geometry.edges)
             energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0])[:, 0]
         return ModelOutput(energies)

@@ -11,6 +11,9 @@ from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.kernels import differentiate
+from cliffordstf.kernels.operator import is_traced
+from cliffordstf.model.default import DefaultModel
+from cliffordstf.model.inference import can_infer, pair_gradients
 from cliffordstf.model.reference import AtomicReference
 
 if TYPE_CHECKING:
@@ -93,6 +96,8 @@ class Potential(nn.Module):
         self.check(batch)
         species = self.species_of_number[batch.numbers]
         by_gradient = forces and self.force_mode == "conservative"
+        if (by_gradient or stress) and not train and self.force_mode == "conservative" and self._infers(batch):
+            return self._inferred(batch, species, stress)
         with torch.set_grad_enabled(train or by_gradient or stress):
             strained, leaves = self._with_leaves(batch, by_gradient, stress)
             output = self.model(strained, species)
@@ -111,6 +116,29 @@ class Potential(nn.Module):
             energy, atom_energies = energy.detach(), atom_energies.detach()
             result_forces = None if result_forces is None else result_forces.detach()
         return Prediction(energy, atom_energies, result_forces, result_stress)
+
+    def _infers(self, batch: Batch) -> bool:
+        """Whether the written-out gradient serves this batch, as it does for numbers but not for tracers."""
+        return can_infer(self.model, batch.positions.device) and not is_traced([batch.positions])
+
+    @torch.no_grad()
+    def _inferred(self, batch: Batch, species: Tensor, stress: bool) -> Prediction:
+        """Energy, forces and stress without autograd."""
+        assert isinstance(self.model, DefaultModel)
+        found = pair_gradients(self.model, batch, species)
+        atom_energies = self.reference(found.atom_energies, species)
+        energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
+        gradients = found.gradients.double() * self.reference.scale
+        straight = batch.edges.pair_edges[:, 0]
+        senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)
+        forces = torch.zeros_like(batch.positions)
+        forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
+        if not stress:
+            return Prediction(energy, atom_energies, forces)
+        virials = batch.pair_vectors()[:, :, None] * gradients[:, None, :]
+        structures = batch.structure_of_atom.index_select(0, receivers)
+        strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
+        return Prediction(energy, atom_energies, forces, self._stress(strain, batch))
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch with unknown elements or too short neighbour lists."""

@@ -25,13 +25,14 @@ def with_jacobian(inputs: Tensor, values: Tensor, jacobian: Tensor, function: Fu
         jacobian: (rows, outputs, inputs), likewise.
         function: The same function, traceable; evaluated only if the derivative of the Jacobian is asked for.
     """
-    result: Tensor = _Known.apply(inputs, values, _Jacobian.apply(inputs, jacobian, function))
+    connected = _Jacobian.apply(inputs, jacobian, function)  # type: ignore[no-untyped-call]
+    result: Tensor = _Known.apply(inputs, values, connected)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Known(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, values: Tensor, jacobian: Tensor) -> Tensor:
+    def forward(ctx: Any, _inputs: Tensor, values: Tensor, jacobian: Tensor) -> Tensor:
         ctx.save_for_backward(jacobian)
         ctx.set_materialize_grads(False)
         return values.view_as(values)

@@ -43,9 +43,7 @@ class Geometry:
             return stf_powers(self.directions, lmax, unit_components)[0]
         with torch.no_grad():
             values, slopes = stf_powers(self.directions, lmax, unit_components)
-        return with_jacobian(
-            self.directions, values, slopes.mT, lambda n: stf_powers(n, lmax, unit_components)[0]
-        )
+        return with_jacobian(self.directions, values, slopes.mT, lambda n: stf_powers(n, lmax, unit_components)[0])
 
     def sum_over_edges(self, values: Tensor) -> Tensor:
         """Sum per-edge values (edges, ...) into their receivers, (atoms, ...)."""

@@ -91,6 +91,7 @@ class DefaultInteraction(nn.Module):
         source: Tracks of the incoming features.
         carried: Tracks that the model carries anywhere.
         wanted: Tracks that anything downstream reads; `self.layout` says which of them come out.
+        elements: Number of elements.
         lmax, channels, radial_functions, average_neighbours, body_order: As in the config.
     """
 
@@ -100,6 +101,7 @@ class DefaultInteraction(nn.Module):
         carried: Layout,
         wanted: Layout,
         *,
+        elements: int,
         lmax: int,
         channels: int,
         radial_functions: int,
@@ -112,7 +114,7 @@ class DefaultInteraction(nn.Module):
         self.convolution = Convolution(source, target, lmax, channels, radial_functions, average_neighbours)
         aggregated = self.convolution.layout
         self.linear_aggregate = TrackLinear(aggregated, channels, channels)
-        self.product = WeightedProduct(aggregated, carried, wanted, channels, body_order)
+        self.product = WeightedProduct(aggregated, carried, wanted, elements, channels, body_order)
         # Every power of the aggregate, and the features themselves, through a matrix of their own.
         terms = [*self.product.powers, source]
         kept = [Layout(tuple(track for track in layout if track in wanted)) for layout in terms]
@@ -129,12 +131,15 @@ class DefaultInteraction(nn.Module):
     def _linears(self) -> list[TrackLinear]:
         return cast("list[TrackLinear]", list(self.linears))
 
-    def forward(self, features: Tensor, radial: Tensor, directions: Tensor, edges: EdgeIndex) -> Tensor:
+    def forward(
+        self, features: Tensor, species: Tensor, radial: Tensor, directions: Tensor, edges: EdgeIndex
+    ) -> Tensor:
         """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels).
 
-        Radial functions (pairs, functions) and directions (pairs, (lmax+1)²) belong to the straight edges.
+        Species are (atoms,). Radial functions (pairs, functions) and directions (pairs, (lmax+1)²) belong to the
+        straight edges.
         """
         aggregate = self.convolution(self.linear_up(features), radial, directions, edges)
-        powers = self.product(self.linear_aggregate(aggregate))
+        powers = self.product(self.linear_aggregate(aggregate), species)
         mixed = linear_sum(self.mix, list(zip([*powers, features], self._linears(), strict=True)))
         return linear_sum(self.update, [(self.gate(mixed), self.linear_out), (features, self.skip)])

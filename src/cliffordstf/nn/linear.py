@@ -47,7 +47,7 @@ def sum_plan(target: Layout, terms: Sequence[tuple[Layout, TrackLinear]], scale:
 
 
 def linear_sum(plan: LinearPlan, terms: Sequence[tuple[Tensor, TrackLinear]]) -> Tensor:
-    """scale · Σ linear(features), biases (of unscaled plans) included, (atoms, components of the target, channels)."""
+    """Scale · Σ linear(features), biases (of unscaled plans) included, (atoms, components of the target, channels)."""
     result = track_linear(plan, [(features, linear.weight) for features, linear in terms])
     biases = [linear.bias for _, linear in terms if linear.bias is not None]
     if not biases:

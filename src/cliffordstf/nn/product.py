@@ -91,7 +91,7 @@ class AugmentedProduct(nn.Module):
 
 
 class WeightedProduct(nn.Module):
-    """The default profile's many-body stage: iterated products with a learned weight per coupling and channel.
+    """The default profile's many-body stage: iterated products, a learned weight per element, coupling and channel.
 
     P_2 = A, P_(n+1) = Σ_paths w_path · coupling(A, P_n) up to the body order; the layer sums linear maps of all powers.
     All couplings conserve parity; those that cannot have an effect on a wanted track are left out.
@@ -100,11 +100,14 @@ class WeightedProduct(nn.Module):
         source: Tracks of A.
         carried: Tracks that intermediate powers may hold.
         wanted: Tracks that the layer reads; `self.powers` says which tracks each power holds.
+        elements: Number of elements that have weights of their own.
         channels: Width.
         body_order: 2 (no product) or more.
     """
 
-    def __init__(self, source: Layout, carried: Layout, wanted: Layout, channels: int, body_order: int) -> None:
+    def __init__(
+        self, source: Layout, carried: Layout, wanted: Layout, elements: int, channels: int, body_order: int
+    ) -> None:
         super().__init__()
         powers, couplings = _live_powers(source, carried, wanted, body_order)
         self.powers = powers
@@ -113,13 +116,16 @@ class WeightedProduct(nn.Module):
             for terms, right, target in zip(couplings, powers[:-1], powers[1:], strict=True)
         ]
         # A half: operands that share their source are correlated, and their products larger than `unit_scale` assumes.
-        self.weights = nn.ParameterList(0.5 * torch.randn(plan.weight_rows, channels) for plan in self.plans)
+        # All elements start alike.
+        self.weights = nn.ParameterList(
+            0.5 * torch.randn(plan.weight_rows, channels).repeat(elements, 1, 1) for plan in self.plans
+        )
 
-    def forward(self, features: Tensor) -> list[Tensor]:
+    def forward(self, features: Tensor, species: Tensor) -> list[Tensor]:
         """(atoms, source components, channels) -> the powers P_n, (atoms, components of `powers[n]`, channels)."""
         powers = [features]
         for plan, weights in zip(self.plans, self.weights, strict=True):
-            powers.append(node_bilinear(plan, features, powers[-1], weights))
+            powers.append(node_bilinear(plan, features, powers[-1], weights, species))
         return powers
 
 

@@ -106,9 +106,7 @@ class RadialFunctions(nn.Module):
         if not distances.requires_grad or torch.compiler.is_compiling():
             values = self._values(distances[:, None])
         else:
-            values = with_jacobian(
-                distances[:, None], *self._values_and_slopes(distances.detach()), self._values
-            )
+            values = with_jacobian(distances[:, None], *self._values_and_slopes(distances.detach()), self._values)
         return values.chunk(self.layers, dim=1)
 
     def _values(self, distances: Tensor) -> Tensor:

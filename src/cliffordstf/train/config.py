@@ -106,7 +106,7 @@ class TrainConfig(_Config):
     checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
     average: float = Field(0.995, ge=0, lt=1, description="Decay of the moving average of weights; 0 for none.")
     threads: PositiveInt | Literal["auto"] = Field(
-        "auto", description="Processor threads; auto takes one for small batches, where more only wait."
+        "auto", description="Processor threads at most; auto leaves it to PyTorch. Small batches use one anyway."
     )
     device: str = Field("auto", description="cpu, cuda, or auto: a GPU where there is one.")
     precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")

@@ -25,9 +25,6 @@ from cliffordstf.train import parallel
 from cliffordstf.train.config import DataConfig, TrainConfig
 from cliffordstf.train.finetune import start_from
 
-SMALL_BATCH = 3000
-"""Edges; below this a second thread costs more than it brings while waiting threads sleep, as the package sets them."""
-
 
 @dataclass(frozen=True)
 class Splits:
@@ -176,8 +173,6 @@ def prepare(config: TrainConfig) -> Setup:
     plan = _plan(config, train)
     if config.threads != "auto":
         torch.set_num_threads(config.threads)
-    elif plan.size * float(np.mean(train.edges)) < SMALL_BATCH:
-        torch.set_num_threads(1)
     return Setup(splits, train, valid, test, plan, references, potential)
 
 

@@ -55,16 +55,13 @@ class EdgeOperator {
 
     void forward() {
         over_atoms([&](int64_t i, int) {
-            T* out = clear(s.out, i, s.target);
+            T* out = at(s.out) + i * s.target * C;
+            std::fill(out, out + s.target * C, T(0));
             incoming(i, [&](Block<T>& k, const int64_t* ids) {
                 k.out = out;
                 direction_matrices<0>(k, ids, in(s.Y), k.m);
-                each_row([&](int row, int first, int last) {
-                    load_weights<0>(k, ids, row, in(s.phi), in(s.U), in(s.w), k.w, false);
-                    each_path(first, last, [&](const Path& p, auto da, auto dc, auto diagonal) {
-                        path_forward<T, da, dc, diagonal>(p, k);
-                    });
-                });
+                load_weights<0>(k, ids, in(s.phi), in(s.U), in(s.w), k.w, false);
+                each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_forward<T, da, dc, diagonal>(p, k); });
             });
         });
     }
@@ -73,33 +70,31 @@ class EdgeOperator {
     void backward() {
         start_partial_sums();
         over_atoms([&](int64_t i, int chunk) {
-            T* dh = s.dh ? clear(s.dh, i, s.source) : nullptr;
+            T* dh = at(s.dh) + i * s.source * C;
+            const bool sums_h = s.dh && K;
+            if (s.dh) std::fill(dh, dh + s.source * C, T(0));
             incoming(i, [&](Block<T>& k, const int64_t* ids) {
                 k.g = in(s.g) + i * s.target * C;
                 k.dh = dh;
                 direction_matrices<0>(k, ids, in(s.Y), k.m);
-                start_block(k);
-                each_row([&](int row, int first, int last) {
-                    load_weights<0>(k, ids, row, in(s.phi), in(s.U), in(s.w), k.w, false);
-                    weight_results(k, ids, row);
-                    each_path(first, last, [&](const Path& p, auto da, auto dc, auto diagonal) {
-                        if (wants_weights()) path_weight<T, da, dc, diagonal>(p, k);
-                        if (dh && K) path_feature<T, da, dc, diagonal>(p, k, sign(p));
-                        if (s.dY) edge_gradients(k, p, [&](int e, T* n) { path_matrix<T, da, dc, diagonal>(p, k, e, n); });
-                    });
-                    finish_row(k, ids, row, chunk, false);
+                load_weights<0>(k, ids, in(s.phi), in(s.U), in(s.w), k.w, false);
+                if (wants_weights()) {
+                    weight_results<0>(k, ids, k.dw);
+                    each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_weight<T, da, dc, diagonal>(p, k); });
+                    finish_weights(k, ids, chunk);
+                }
+                if (sums_h) each_path([&](const Path& p, auto da, auto dc, auto diagonal) {
+                    path_feature<T, da, dc, diagonal>(p, k, sign(p));
                 });
-                finish_block(k, ids);
+                if (s.dY) edge_gradients(k, ids, [&](const Path& p, auto da, auto dc, auto diagonal, int e, T* n) {
+                    path_matrix<T, da, dc, diagonal>(p, k, e, n);
+                });
             });
-            if (dh && !K) outgoing(i, [&](Block<T>& k, const int64_t* ids) {
+            if (s.dh && !K) outgoing(i, [&](Block<T>& k, const int64_t* ids) {
                 k.dh = dh;
                 direction_matrices<0>(k, ids, in(s.Y), k.m);
-                each_row([&](int row, int first, int last) {
-                    load_weights<0>(k, ids, row, nullptr, nullptr, in(s.w), k.w, false);
-                    each_path(first, last, [&](const Path& p, auto da, auto dc, auto diagonal) {
-                        path_feature<T, da, dc, diagonal>(p, k, T(1));
-                    });
-                });
+                load_weights<0>(k, ids, nullptr, nullptr, in(s.w), k.w, false);
+                each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_feature<T, da, dc, diagonal>(p, k, T(1)); });
             });
         });
         finish_partial_sums();
@@ -109,37 +104,31 @@ class EdgeOperator {
     void second() {
         start_partial_sums();
         over_atoms([&](int64_t i, int chunk) {
-            T* out = clear(s.out, i, s.target);
-            T* dh = s.dh ? clear(s.dh, i, s.source) : nullptr;
+            T* out = at(s.out) + i * s.target * C;
+            std::fill(out, out + s.target * C, T(0));
+            T* dh = at(s.dh) + i * s.source * C;
+            const bool sums_h = s.dh && K;
+            if (s.dh) std::fill(dh, dh + s.source * C, T(0));
             incoming(i, [&](Block<T>& k, const int64_t* ids) {
                 k.g = in(s.g) + i * s.target * C;
                 k.out = out;
                 k.dh = dh;
-                second_directions(k, ids);
-                start_block(k);
-                each_row([&](int row, int first, int last) {
-                    second_weights(k, ids, row);
-                    weight_results(k, ids, row);
-                    each_path(first, last, [&](const Path& p, auto da, auto dc, auto diagonal) {
-                        path_second<T, da, dc, diagonal>(p, k);
-                        if (dh && K) path_second_feature<T, da, dc, diagonal>(p, k, sign(p));
-                        if (s.dY) edge_gradients(k, p, [&](int e, T* n) {
-                            path_second_matrix<T, da, dc, diagonal>(p, k, e, n);
-                        });
-                    });
-                    finish_row(k, ids, row, chunk, true);
+                second_operands(k, ids);
+                weight_results<0>(k, ids, k.dw);
+                first_weights(k);
+                each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_second<T, da, dc, diagonal>(p, k); });
+                if (wants_weights()) finish_second_weights(k, ids, chunk);
+                if (sums_h) each_path([&](const Path& p, auto da, auto dc, auto diagonal) {
+                    path_second_feature<T, da, dc, diagonal>(p, k, sign(p));
                 });
-                finish_block(k, ids);
+                if (s.dY) edge_gradients(k, ids, [&](const Path& p, auto da, auto dc, auto diagonal, int e, T* n) {
+                    path_second_matrix<T, da, dc, diagonal>(p, k, e, n);
+                });
             });
-            if (dh && !K) outgoing(i, [&](Block<T>& k, const int64_t* ids) {
+            if (s.dh && !K) outgoing(i, [&](Block<T>& k, const int64_t* ids) {
                 k.dh = dh;
-                second_directions(k, ids);
-                each_row([&](int row, int first, int last) {
-                    second_weights(k, ids, row);
-                    each_path(first, last, [&](const Path& p, auto da, auto dc, auto diagonal) {
-                        path_second_feature<T, da, dc, diagonal>(p, k, T(1));
-                    });
-                });
+                second_operands(k, ids);
+                each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_second_feature<T, da, dc, diagonal>(p, k, T(1)); });
             });
         });
         finish_partial_sums();
@@ -154,12 +143,6 @@ class EdgeOperator {
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }
-    static constexpr int W = Simd<T>::lanes;
-    T* clear(void* p, int64_t i, int64_t dims) const {
-        T* start = at(p) + i * dims * C;
-        std::fill(start, start + dims * C, T(0));
-        return start;
-    }
     bool wants_weights() const { return s.dw || s.dphi || s.dU; }
     T sign(const Path& p) const { return p.odd ? T(-1) : T(1); }
     int64_t pair(int64_t e) const { return K ? s.pair[e] : e; }
@@ -216,19 +199,12 @@ class EdgeOperator {
         return zeros;
     }
 
-    // Rows of the weights with the paths [first, last) that use them.
     template <class F>
-    void each_row(F&& f) {
-        for (int first = 0, last = 0; first < s.paths; first = last) {
-            while (last < s.paths && s.path[last].weight == s.path[first].weight) ++last;
-            f(s.path[first].weight, first, last);
+    void each_path(F&& f) {
+        for (int64_t i = 0; i < s.paths; ++i) {
+            const Path& p = s.path[i];
+            with_dims(p, [&](auto da, auto dc, auto diagonal) { f(p, da, dc, diagonal); });
         }
-    }
-
-    template <class F>
-    void each_path(int first, int last, F&& f) {
-        for (int i = first; i < last; ++i)
-            with_dims(s.path[i], [&](auto da, auto dc, auto diagonal) { f(s.path[i], da, dc, diagonal); });
     }
 
     // M[c][a] = sum_b coefficient . Y_b for every edge of the block and every path.
@@ -256,62 +232,71 @@ class EdgeOperator {
         result = m;
     }
 
-    // Weights of a row: where they are given, or a combination of the radial functions.
     template <int Slot>
-    void load_weights(Block<T>& k, const int64_t* ids, int row, const T* phi, const T* U, const T* given,
+    void load_weights(Block<T>& k, const int64_t* ids, const T* phi, const T* U, const T* given,
                       const T** result, bool add) {
         if (!K) {
-            for (int e = 0; e < k.edges; ++e) result[e] = given + ids[e] * weights + row * C;
+            for (int e = 0; e < k.edges; ++e) result[e] = given + ids[e] * weights;
             return;
         }
-        T* buffer = scratch<T, 20 + Slot>(static_cast<size_t>(EDGES) * C);
+        T* buffer = scratch<T, 20 + Slot>(static_cast<size_t>(EDGES) * weights);
         const T* a[EDGES];
         T* c[EDGES];
         for (int e = 0; e < k.edges; ++e) {
             a[e] = phi + pair(ids[e]) * K;
-            result[e] = c[e] = buffer + e * C;
+            result[e] = c[e] = buffer + e * weights;
         }
-        if (add) gemm_nn<T, true>(k.edges, a, K, U + row * C, weights, c, C);
-        else gemm_nn<T, false>(k.edges, a, K, U + row * C, weights, c, C);
+        if (add) gemm_nn<T, true>(k.edges, a, K, U, weights, c, weights);
+        else gemm_nn<T, false>(k.edges, a, K, U, weights, c, weights);
     }
 
-    // Where gradients of a row of weights go: to their place if weights are given, else to a buffer.
-    void weight_results(Block<T>& k, const int64_t* ids, int row) {
+    // Where gradients of the weights go: to their place if weights are given, else to a buffer.
+    template <int Slot>
+    void weight_results(Block<T>& k, const int64_t* ids, T** result) {
         const bool direct = !K && s.dw;
-        T* buffer = direct ? at(s.dw) + row * C : scratch<T, 30>(static_cast<size_t>(EDGES) * C);
-        T* first = scratch<T, 31>(static_cast<size_t>(EDGES) * C);
-        for (int e = 0; e < k.edges; ++e) {
-            k.dw[e] = buffer + (direct ? ids[e] * weights : e * C);
-            k.dw1[e] = first + e * C;
-        }
+        T* buffer = direct ? at(s.dw) : scratch<T, 30 + Slot>(static_cast<size_t>(EDGES) * weights);
+        for (int e = 0; e < k.edges; ++e) result[e] = buffer + (direct ? ids[e] : e) * weights;
     }
 
-    // First order: dphi += dw U^T, dU += phi^T dw. Second order: dphi += dw U^T + dw1 uU^T,
-    // dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU.
-    void finish_row(Block<T>& k, const int64_t* ids, int row, int chunk, bool second) {
+    void first_weights(Block<T>& k) {
+        T* buffer = scratch<T, 31>(static_cast<size_t>(EDGES) * weights);
+        for (int e = 0; e < k.edges; ++e) k.dw1[e] = buffer + e * weights;
+    }
+
+    // dphi = dw U^T and dU += phi^T dw.
+    void finish_weights(Block<T>& k, const int64_t* ids, int chunk) {
         if (!K) return;
-        project(k, row, k.dw, in(s.U));
-        accumulate(k, ids, row, in(s.phi), k.dw, chunk);
-        if (second && s.uU) project(k, row, k.dw1, in(s.uU));
-        if (second && s.uphi) accumulate(k, ids, row, in(s.uphi), k.dw1, chunk);
+        project(k, ids, k.dw, in(s.U), true);
+        accumulate(k, ids, in(s.phi), k.dw, chunk);
     }
 
-    void project(Block<T>& k, int row, T* const* dw, const T* U) {
+    // dphi = dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU.
+    void finish_second_weights(Block<T>& k, const int64_t* ids, int chunk) {
+        if (!K) return;
+        project(k, ids, k.dw, in(s.U), true);
+        if (s.uU) project(k, ids, k.dw1, in(s.uU), false);
+        accumulate(k, ids, in(s.phi), k.dw, chunk);
+        if (s.uphi) accumulate(k, ids, in(s.uphi), k.dw1, chunk);
+    }
+
+    void project(Block<T>& k, const int64_t* ids, T* const* dw, const T* U, bool clear) {
         if (!s.dphi) return;
         T* c[EDGES];
-        for (int e = 0; e < k.edges; ++e) c[e] = phi_sums() + e * K * W;
-        gemm_nt<T>(k.edges, dw, C, U + row * C, weights, c, K);
+        for (int e = 0; e < k.edges; ++e) {
+            c[e] = edge_phi.data() + ids[e] * K;
+            if (clear) std::fill(c[e], c[e] + K, T(0));
+        }
+        gemm_nt<T>(k.edges, dw, weights, U, weights, c, K);
     }
 
-    void accumulate(Block<T>& k, const int64_t* ids, int row, const T* phi, T* const* dw, int chunk) {
+    void accumulate(Block<T>& k, const int64_t* ids, const T* phi, T* const* dw, int chunk) {
         if (!s.dU) return;
         const T* a[EDGES];
         for (int e = 0; e < k.edges; ++e) a[e] = phi + pair(ids[e]) * K;
-        T* result = partial_U.data() + static_cast<size_t>(chunk) * K * weights + row * C;
-        gemm_tn<T>(k.edges, a, K, dw, C, result, weights);
+        gemm_tn<T>(k.edges, a, K, dw, weights, partial_U.data() + static_cast<size_t>(chunk) * K * weights, weights);
     }
 
-    void second_directions(Block<T>& k, const int64_t* ids) {
+    void second_operands(Block<T>& k, const int64_t* ids) {
         direction_matrices<0>(k, ids, in(s.Y), k.m);
         if (s.uY) direction_matrices<1>(k, ids, in(s.uY), k.m2);
         else {
@@ -319,58 +304,42 @@ class EdgeOperator {
             std::fill(zeros, zeros + s.matrix * EDGES, T(0));
             k.m2 = zeros;
         }
-    }
-
-    void second_weights(Block<T>& k, const int64_t* ids, int row) {
-        load_weights<0>(k, ids, row, in(s.phi), in(s.U), in(s.w), k.w, false);
-        if (K && (s.uphi || s.uU)) {
-            if (s.uphi) load_weights<1>(k, ids, row, in(s.uphi), in(s.U), nullptr, k.uw, false);
-            if (s.uU) load_weights<1>(k, ids, row, in(s.phi), in(s.uU), nullptr, k.uw, s.uphi != nullptr);
+        load_weights<0>(k, ids, in(s.phi), in(s.U), in(s.w), k.w, false);
+        const bool made = K && (s.uphi || s.uU);
+        if (made) {
+            if (s.uphi) load_weights<1>(k, ids, in(s.uphi), in(s.U), nullptr, k.uw, false);
+            if (s.uU) load_weights<1>(k, ids, in(s.phi), in(s.uU), nullptr, k.uw, s.uphi != nullptr);
         } else if (!K && s.uw) {
-            load_weights<1>(k, ids, row, nullptr, nullptr, in(s.uw), k.uw, false);
+            load_weights<1>(k, ids, nullptr, nullptr, in(s.uw), k.uw, false);
         } else {
-            T* zeros = scratch<T, 21>(static_cast<size_t>(EDGES) * C);
-            std::fill(zeros, zeros + C, T(0));
+            T* zeros = scratch<T, 21>(static_cast<size_t>(EDGES) * weights);
+            std::fill(zeros, zeros + weights, T(0));
             for (int e = 0; e < k.edges; ++e) k.uw[e] = zeros;
         }
     }
 
-    // Gradients of phi and Y of a block are collected as vectors of partial sums.
-    T* phi_sums() { return scratch<T, 42>(static_cast<size_t>(EDGES) * K * W); }
-    T* direction_sums() { return scratch<T, 41>(static_cast<size_t>(EDGES) * s.edge * W); }
-
-    void start_block(const Block<T>& k) {
-        if (s.dphi && K) std::fill(phi_sums(), phi_sums() + k.edges * K * W, T(0));
-        if (s.dY) std::fill(direction_sums(), direction_sums() + k.edges * s.edge * W, T(0));
-    }
-
-    void finish_block(const Block<T>& k, const int64_t* ids) {
-        for (int e = 0; e < k.edges; ++e) {
-            if (s.dphi && K)
-                for (int q = 0; q < K; ++q)
-                    edge_phi[ids[e] * K + q] = total<T>(load(phi_sums() + (e * K + q) * W));
-            if (s.dY) {
-                T* result = (K ? edge_Y.data() : at(s.dY)) + ids[e] * s.edge;
-                for (int64_t b = 0; b < s.edge; ++b) result[b] = total<T>(load(direction_sums() + (e * s.edge + b) * W));
-            }
-        }
-    }
-
-    // dY_b += sum over M of coefficient . n[c][a]
+    // dY_b = sum over M of coefficient . n[c][a], with the lanes summed last.
     template <class F>
-    void edge_gradients(const Block<T>& k, const Path& p, F&& contract) {
-        const int64_t i = &p - s.path;
+    void edge_gradients(Block<T>& k, const int64_t* ids, F&& contract) {
+        constexpr int W = Simd<T>::lanes;
         T* n = scratch<T, 40>(81 * W);
+        T* sums = scratch<T, 41>(s.edge * W);
+        T* results = K ? edge_Y.data() : at(s.dY);
         const T* value = in(s.transposed_value);
         for (int e = 0; e < k.edges; ++e) {
-            contract(e, n);
-            for (int32_t j = s.path_pointers[i]; j < s.path_pointers[i + 1]; ++j) {
-                T* place = direction_sums() + (e * s.edge + s.transposed_edge[j]) * W;
-                Vec<T> sum = load(place);
-                for (int32_t q = s.transposed_pointers[j]; q < s.transposed_pointers[j + 1]; ++q)
-                    sum += value[q] * load(n + s.transposed_matrix[q] * W);
-                store(place, sum);
+            std::fill(sums, sums + s.edge * W, T(0));
+            for (int64_t i = 0; i < s.paths; ++i) {
+                const Path& p = s.path[i];
+                with_dims(p, [&](auto da, auto dc, auto diagonal) { contract(p, da, dc, diagonal, e, n); });
+                for (int32_t j = s.path_pointers[i]; j < s.path_pointers[i + 1]; ++j) {
+                    T* place = sums + s.transposed_edge[j] * W;
+                    Vec<T> sum = load(place);
+                    for (int32_t q = s.transposed_pointers[j]; q < s.transposed_pointers[j + 1]; ++q)
+                        sum += value[q] * load(n + s.transposed_matrix[q] * W);
+                    store(place, sum);
+                }
             }
+            for (int64_t b = 0; b < s.edge; ++b) results[ids[e] * s.edge + b] = total<T>(load(sums + b * W));
         }
     }
 

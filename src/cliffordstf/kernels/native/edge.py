@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
 from cliffordstf.kernels.native.kernel import MultilinearKernel
@@ -27,16 +28,14 @@ class _Tables:
     """A plan as flat arrays, in the layout of path.h and edge.h."""
 
     def __init__(self, plan: EdgePlan, dtype: torch.dtype) -> None:
-        tables = plan.tables(torch.float64, torch.device("cpu"))
-        # Paths that share a row of the weights follow each other: the kernel makes weights row by row.
-        order = sorted(range(len(plan.paths)), key=lambda index: plan.paths[index].weight)
-        paths = [plan.paths[index] for index in order]
-        coefficients = [tables[index].numpy() for index in order]
+        coefficients = [table.numpy() for table in plan.tables(torch.float64, torch.device("cpu"))]
         rows: list[list[int]] = []
-        pointers, edges, values = [0], [], []
+        pointers: list[int] = [0]
+        edges: list[int] = []
+        values: list[float] = []
         seen: set[int] = set()
         matrix = 0
-        for path, table in zip(paths, coefficients, strict=True):
+        for path, table in zip(plan.paths, coefficients, strict=True):
             a, b, c = path.coupling.a, path.coupling.b, path.coupling.c
             flags = [b.degree % 2, path.weight not in seen, b.degree == 0]
             rows.append([a.dims, c.dims, path.source, path.target, path.weight, matrix, *flags])
@@ -48,18 +47,8 @@ class _Tables:
                         values.append(table[i, j, k])
                     pointers.append(len(edges))
             matrix += a.dims * c.dims
-        # The same entries ordered by component of Y, for the gradient with respect to it.
-        path_pointers, components, component_pointers, elements, factors = [0], [], [0], [], []
-        for path, table in zip(paths, coefficients, strict=True):
-            for j in range(path.coupling.b.dims):
-                components.append(path.edge + j)
-                for i, k in zip(*np.nonzero(table[:, j]), strict=True):
-                    elements.append(int(k) * path.coupling.a.dims + int(i))
-                    factors.append(table[i, j, k])
-                component_pointers.append(len(elements))
-            path_pointers.append(len(components))
         odd = np.zeros(plan.edge_dims, dtype=np.int32)
-        for path in paths:
+        for path in plan.paths:
             odd[path.edge : path.edge + path.coupling.b.dims] = path.coupling.b.degree % 2
         number = np.float32 if dtype == torch.float32 else np.float64
         self.matrix = matrix
@@ -68,14 +57,25 @@ class _Tables:
             np.array(pointers, dtype=np.int32),
             np.array(edges, dtype=np.int32),
             np.array(values, dtype=number),
-            np.array(path_pointers, dtype=np.int32),
-            np.array(components, dtype=np.int32),
-            np.array(component_pointers, dtype=np.int32),
-            np.array(elements, dtype=np.int32),
-            np.array(factors, dtype=number),
+            *_by_edge_component(plan, coefficients, number),
             odd,
         ]
         self.addresses = [array.ctypes.data for array in self.arrays]
+
+
+def _by_edge_component(plan: EdgePlan, coefficients: list[NDArray[Any]], number: type) -> list[NDArray[Any]]:
+    """The same entries ordered by component of Y, for the gradient with respect to it."""
+    paths, components, pointers, elements, factors = [0], [], [0], [], []
+    for path, table in zip(plan.paths, coefficients, strict=True):
+        for b in range(path.coupling.b.dims):
+            components.append(path.edge + b)
+            for a, c in zip(*np.nonzero(table[:, b]), strict=True):
+                elements.append(int(c) * path.coupling.a.dims + int(a))
+                factors.append(table[a, b, c])
+            pointers.append(len(elements))
+        paths.append(len(components))
+    indices = [np.array(values, dtype=np.int32) for values in (paths, components, pointers, elements)]
+    return [*indices, np.array(factors, dtype=number)]
 
 
 class _EdgeKernel(MultilinearKernel):
@@ -88,17 +88,21 @@ class _EdgeKernel(MultilinearKernel):
         self._tables: dict[torch.dtype, _Tables] = {}
 
     @property
+    @override
     def key(self) -> str:
         return self.plan.key
 
     @classmethod
+    @override
     @cache
     def from_key(cls, key: str) -> "_EdgeKernel":
         return cls(EdgePlan.from_key(key))
 
+    @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
         return (inputs[0].shape[0], self.plan.target_dims, inputs[0].shape[2])
 
+    @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
         dtype, plan, index = inputs[0].dtype, self.plan, EdgeIndex(*context)
         if dtype not in self._tables:
@@ -129,13 +133,16 @@ class EdgeTrilinear(_EdgeKernel):
 
 
 class EdgeConvolution(_EdgeKernel):
-    """Weights made in the kernel, w = phi U: h (atoms, source, channels), phi (pairs, radial), U (radial, rows,
-    channels), Y (pairs, edge)."""
+    """Weights made in the kernel, w = phi U.
+
+    h (atoms, source, channels), phi (pairs, radial), U (radial, rows, channels), Y (pairs, edge).
+    """
 
     kind = "edge_convolution"
     roles = ("feature", "feature", "parameter", "geometry")
     operands = (("h", True), ("phi", False), ("U", True), ("Y", False))
 
+    @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
         args = super().arguments(inputs, context, width)
         args.radial = inputs[1].shape[1]

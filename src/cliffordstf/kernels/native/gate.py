@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 from torch import Tensor
+from typing_extensions import override
 
 from cliffordstf.kernels.native.library import GateArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
@@ -23,23 +24,28 @@ class ScalarGate(Operator):
         self._address = self._tracks.ctypes.data
 
     @property
+    @override
     def key(self) -> str:
         return self.plan.key
 
     @classmethod
+    @override
     @cache
     def from_key(cls, key: str) -> "ScalarGate":
         return cls(GatePlan.from_key(key))
 
+    @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
         return tuple(inputs[0].shape)
 
+    @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
         args, out = self._args(inputs), inputs[0].new_empty(inputs[0].shape)
         args.out = pointer(out)
         _call("forward", out, args)
         return out
 
+    @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         args, results = self._args(inputs), [tensor.new_empty(tensor.shape) for tensor in inputs]
         args.g = pointer(gradient)
@@ -47,6 +53,7 @@ class ScalarGate(Operator):
         _call("backward", gradient, args)
         return [result if want else None for result, want in zip(results, wanted, strict=True)]
 
+    @override
     def second(
         self,
         cotangents: Sequence[Maybe],

@@ -46,13 +46,11 @@ void gemm_nn(int rows, const T* const* a, int depth, const T* b, ptrdiff_t ldb, 
     }
 }
 
-// c[r][k] += sum_n a[r][n] b[k][n] for R rows and Q columns, where every c[r][k] is a vector of partial sums.
+// c[r][k] += sum_n a[r][n] b[k][n] for R rows and Q columns.
 template <class T, int R, int Q>
 inline void tile_nt(const T* const* a, const T* b, ptrdiff_t ldb, int width, T* const* c, int k) {
     constexpr int W = Simd<T>::lanes;
-    Vec<T> acc[R][Q];
-    CSTF_UNROLL for (int r = 0; r < R; ++r)
-        CSTF_UNROLL for (int q = 0; q < Q; ++q) acc[r][q] = load(c[r] + (k + q) * W);
+    Vec<T> acc[R][Q] = {};
     for (int n = 0; n < width; n += W) {
         Vec<T> bv[Q];
         CSTF_UNROLL for (int q = 0; q < Q; ++q) bv[q] = load(b + (k + q) * ldb + n);
@@ -62,7 +60,7 @@ inline void tile_nt(const T* const* a, const T* b, ptrdiff_t ldb, int width, T* 
         }
     }
     CSTF_UNROLL for (int r = 0; r < R; ++r)
-        CSTF_UNROLL for (int q = 0; q < Q; ++q) store(c[r] + (k + q) * W, acc[r][q]);
+        CSTF_UNROLL for (int q = 0; q < Q; ++q) c[r][k + q] += total<T>(acc[r][q]);
 }
 
 template <class T>

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from cliffordstf.kernels.native.library import Args, library, pointer
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
@@ -28,6 +29,7 @@ class MultilinearKernel(Operator):
         """Everything but operands and results, for channels padded to `width`."""
         raise NotImplementedError
 
+    @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
         width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
         args = self.arguments(inputs, context, width)
@@ -38,6 +40,7 @@ class MultilinearKernel(Operator):
         del keep
         return _cut(out, inputs[0].shape[-1])
 
+    @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
         args = self.arguments(inputs, context, width)
@@ -49,6 +52,7 @@ class MultilinearKernel(Operator):
         del keep
         return self._finished(results, inputs)
 
+    @override
     def second(
         self,
         cotangents: Sequence[Maybe],

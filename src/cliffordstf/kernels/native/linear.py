@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from cliffordstf.kernels.native.kernel import padded, padded_channels
 from cliffordstf.kernels.native.library import Library, LinearArgs, library, pointer, threads_for
@@ -26,24 +27,30 @@ class TrackLinearSum(Operator):
         self._components = [int(tracks[:, 2].sum()) for tracks in self._tracks]
 
     @property
+    @override
     def key(self) -> str:
         return self.plan.key
 
     @classmethod
+    @override
     @cache
     def from_key(cls, key: str) -> "TrackLinearSum":
         return cls(LinearPlan.from_key(key))
 
+    @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
         return (inputs[0].shape[0], self.plan.target_dims, inputs[1].shape[2])
 
+    @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
         terms = [(index, inputs[2 * index], inputs[2 * index + 1]) for index in range(len(self.plan.terms))]
         return self._sum(terms, inputs[0].shape[0], inputs[1].shape[2])
 
+    @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         return self._gradients(gradient, inputs, wanted, inputs)
 
+    @override
     def second(
         self,
         cotangents: Sequence[Maybe],
@@ -55,7 +62,8 @@ class TrackLinearSum(Operator):
         # Bilinear in x and W: the cotangents take the place of x, then that of W.
         terms = []
         for index in range(len(self.plan.terms)):
-            x, w, ux, uw = *inputs[2 * index : 2 * index + 2], *cotangents[2 * index : 2 * index + 2]
+            x, w = inputs[2 * index : 2 * index + 2]
+            ux, uw = cotangents[2 * index : 2 * index + 2]
             if ux is not None:
                 terms.append((index, ux, w))
             if uw is not None:

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from cliffordstf.kernels.native.kernel import MultilinearKernel
 from cliffordstf.kernels.native.library import NodeArgs, threads_for
@@ -29,7 +30,8 @@ class NodeBilinear(MultilinearKernel):
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        paths, entries = [], []
+        paths: list[list[int]] = []
+        entries: list[tuple[int, int, int, float]] = []
         tables = plan.tables(torch.float64, torch.device("cpu"))
         for path, table in zip(plan.paths, tables, strict=True):
             a, b, c = path.coupling.a, path.coupling.b, path.coupling.c
@@ -42,9 +44,7 @@ class NodeBilinear(MultilinearKernel):
             starts = [len(entries) + index * len(terms) for index in range(3)]
             for order in orders:
                 entries += order
-            paths.append(
-                [path.left, path.right, path.target, a.dims, b.dims, c.dims, path.weight, len(terms), *starts]
-            )
+            paths.append([path.left, path.right, path.target, a.dims, b.dims, c.dims, path.weight, len(terms), *starts])
         self._paths = np.array(paths, dtype=np.int32)
         self._count = len(entries)
         self._entries = {dtype: np.array(entries, dtype=kind) for dtype, kind in _ENTRIES.items()}
@@ -52,17 +52,21 @@ class NodeBilinear(MultilinearKernel):
         self._path_address = self._paths.ctypes.data
 
     @property
+    @override
     def key(self) -> str:
         return self.plan.key
 
     @classmethod
+    @override
     @cache
     def from_key(cls, key: str) -> "NodeBilinear":
         return cls(NodePlan.from_key(key))
 
+    @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
         return (inputs[0].shape[0], self.plan.target_dims, inputs[0].shape[2])
 
+    @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> NodeArgs:
         args, plan = NodeArgs(), self.plan
         args.paths, args.left, args.right = len(plan.paths), plan.left_dims, plan.right_dims
@@ -71,6 +75,8 @@ class NodeBilinear(MultilinearKernel):
         atoms = inputs[0].shape[0]
         args.atoms, args.channels, args.groups = atoms, width, inputs[2].shape[0]
         args.group = context[0].data_ptr() if context else None
-        args.chunks = max(1, min(64, atoms // 8))
+        # Every chunk of atoms has partial sums for the weights of all groups: few chunks if these are large.
+        chunks = max(8, min(64, 2**20 // (inputs[2].shape[0] * inputs[2].shape[1] * width)))
+        args.chunks = max(1, min(chunks, atoms // 8))
         args.threads = threads_for(atoms * width * self._count)
         return args

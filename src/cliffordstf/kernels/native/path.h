@@ -16,7 +16,7 @@ struct Path {
     int32_t da, dc;      // components of tracks a and c
     int32_t source;      // first component of track a
     int32_t target;      // first component of track c
-    int32_t weight;      // row of the weights; paths of the same row follow each other
+    int32_t weight;      // row of the weights
     int32_t matrix;      // first entry of M
     int32_t odd;         // whether the edge track changes sign when the edge is turned round
     int32_t first;       // whether this is the first path that uses its row of the weights
@@ -30,10 +30,10 @@ struct Block {
     const T* h[EDGES];       // features of the neighbours
     const T* uh[EDGES];      // cotangents of their gradients
     const T* gn[EDGES];      // gradients of the result at the neighbours
-    const T* w[EDGES];       // weights of the row at hand
+    const T* w[EDGES];       // weights
     const T* uw[EDGES];      // cotangents of their gradients
-    T* dw[EDGES];            // gradients of the weights of the row at hand
-    T* dw1[EDGES];           // their first-order gradients, when a second-order pass needs them
+    T* dw[EDGES];            // gradients of the weights
+    T* dw1[EDGES];           // first-order gradients of the weights, when a second-order pass needs them
     const T* m;              // M, (entries, EDGES)
     const T* m2;
     const T* g;              // gradient of the result at this atom
@@ -52,7 +52,7 @@ void path_forward(const Path& p, const Block<T>& k) {
         CSTF_UNROLL for (int c = 0; c < DC; ++c) sum[c] = load(out + c * C + ch);
         for (int e = 0; e < k.edges; ++e) {
             const T* h = k.h[e] + p.source * C + ch;
-            const Vec<T> w = load(k.w[e] + ch);
+            const Vec<T> w = load(k.w[e] + p.weight * C + ch);
             Vec<T> x[DA];
             CSTF_UNROLL for (int a = 0; a < DA; ++a) x[a] = load(h + a * C);
             CSTF_UNROLL for (int c = 0; c < DC; ++c) {
@@ -77,7 +77,7 @@ void path_weight(const Path& p, const Block<T>& k) {
         CSTF_UNROLL for (int c = 0; c < DC; ++c) gv[c] = load(g + c * C + ch);
         for (int e = 0; e < k.edges; ++e) {
             const T* h = k.h[e] + p.source * C + ch;
-            T* dw = k.dw[e] + ch;
+            T* dw = k.dw[e] + p.weight * C + ch;
             Vec<T> x[DA];
             CSTF_UNROLL for (int a = 0; a < DA; ++a) x[a] = load(h + a * C);
             Vec<T> sum = p.first ? Vec<T>{} : load(dw);
@@ -102,7 +102,7 @@ void path_feature(const Path& p, const Block<T>& k, T sign) {
         Vec<T> sum[DA] = {};
         for (int e = 0; e < k.edges; ++e) {
             const T* g = k.gn[e] + p.target * C + ch;
-            const Vec<T> w = sign * load(k.w[e] + ch);
+            const Vec<T> w = sign * load(k.w[e] + p.weight * C + ch);
             CSTF_UNROLL for (int c = 0; c < DC; ++c) {
                 const Vec<T> y = w * load(g + c * C);
                 CSTF_UNROLL for (int a = 0; a < DA; ++a)
@@ -154,7 +154,7 @@ void path_matrix(const Path& p, const Block<T>& k, int e, T* n) {
     constexpr int W = Simd<T>::lanes;
     const int C = k.channels;
     const T* h = k.h[e] + p.source * C;
-    const T* w = k.w[e];
+    const T* w = k.w[e] + p.weight * C;
     const T* g = k.g + p.target * C;
     if constexpr (DIAGONAL) {
         for (int a = 0; a < DA; ++a) {
@@ -183,10 +183,10 @@ void path_second(const Path& p, const Block<T>& k) {
         for (int e = 0; e < k.edges; ++e) {
             const T* h = k.h[e] + p.source * C + ch;
             const T* uh = k.uh[e] + p.source * C + ch;
-            const Vec<T> w = load(k.w[e] + ch);
-            const Vec<T> uw = load(k.uw[e] + ch);
-            T* dw = k.dw[e] + ch;
-            T* dw1 = k.dw1[e] + ch;
+            const Vec<T> w = load(k.w[e] + p.weight * C + ch);
+            const Vec<T> uw = load(k.uw[e] + p.weight * C + ch);
+            T* dw = k.dw[e] + p.weight * C + ch;
+            T* dw1 = k.dw1[e] + p.weight * C + ch;
             Vec<T> x[DA], u[DA];
             CSTF_UNROLL for (int a = 0; a < DA; ++a) x[a] = load(h + a * C);
             CSTF_UNROLL for (int a = 0; a < DA; ++a) u[a] = load(uh + a * C);
@@ -223,8 +223,8 @@ void path_second_feature(const Path& p, const Block<T>& k, T sign) {
         Vec<T> sum[DA] = {};
         for (int e = 0; e < k.edges; ++e) {
             const T* g = k.gn[e] + p.target * C + ch;
-            const Vec<T> w = sign * load(k.w[e] + ch);
-            const Vec<T> uw = sign * load(k.uw[e] + ch);
+            const Vec<T> w = sign * load(k.w[e] + p.weight * C + ch);
+            const Vec<T> uw = sign * load(k.uw[e] + p.weight * C + ch);
             CSTF_UNROLL for (int c = 0; c < DC; ++c) {
                 const Vec<T> gv = load(g + c * C);
                 const Vec<T> y1 = uw * gv, y2 = w * gv;
@@ -244,8 +244,8 @@ void path_second_matrix(const Path& p, const Block<T>& k, int e, T* n) {
     const int C = k.channels;
     const T* h = k.h[e] + p.source * C;
     const T* uh = k.uh[e] + p.source * C;
-    const T* w = k.w[e];
-    const T* uw = k.uw[e];
+    const T* w = k.w[e] + p.weight * C;
+    const T* uw = k.uw[e] + p.weight * C;
     const T* g = k.g + p.target * C;
     for (int c = 0; c < DC; ++c) {
         Vec<T> sum[DA] = {};

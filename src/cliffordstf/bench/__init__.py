@@ -1,0 +1,1 @@
+"""Benchmarks: protocols as code, results as small JSON files with their provenance."""

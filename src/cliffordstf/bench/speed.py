@@ -1,0 +1,157 @@
+"""`bench speed`: inference, training, latency, large boxes and the roofline, ours and peers side by side in one run."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cliffordstf import zoo
+from cliffordstf.bench.contenders import LITERAL, Contender, literal, ours, peers
+from cliffordstf.bench.roofline import edge_operator, measure_machine
+from cliffordstf.bench.systems import aspirin, copper_box
+from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
+from cliffordstf.kernels import kernel_name
+from cliffordstf.model.build import build
+from cliffordstf.model.potential import Potential
+from cliffordstf.provenance import describe_run
+
+MOLECULES = 32
+COPPER = 29
+FLAGSHIP = "default lmax 3"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SpeedSettings:
+    """How long to measure.
+
+    Attributes:
+        repetitions: Rounds of interleaved measurements.
+        limit: Seconds per contender and kind of measurement.
+        minimum: Rounds that also the slowest contenders run.
+        boxes: Sizes of the periodic box, atoms.
+        with_peers: Whether installed peers take part.
+    """
+
+    repetitions: int = 15
+    limit: float = 60.0
+    minimum: int = 3
+    boxes: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
+    with_peers: bool = True
+
+    @classmethod
+    def quick(cls) -> "SpeedSettings":
+        """Within eight minutes on two cores."""
+        return cls(repetitions=7, limit=4.0, minimum=2, boxes=(100, 1_000, 10_000))
+
+
+def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
+    """Everything, as a mapping for a JSON file."""
+    machine = measure_machine()
+    say(f"machine: {machine.gflops:.0f} GFLOP/s in a matrix product, {machine.bandwidth:.1f} GB/s in a copy")
+    reference = literal()
+    found, missing = peers() if settings.with_peers else ([], {})
+    contenders = [*ours(), *([reference] if reference else []), *found]
+    say(f"{len(contenders)} contenders; not installed: {', '.join(missing) or 'none'}")
+    timings = _measure(contenders, settings, say)
+    rows = [_row(contender, timings) for contender in contenders]
+    return {
+        **describe_run(),
+        "kernels": kernel_name(),
+        "settings": asdict(settings),
+        "units": {"time": "ms", "memory": "MB", "box time": "µs/atom", "box memory": "kB/atom"},
+        "system": f"aspirin x {MOLECULES}, float32, seed 0; latency: one aspirin",
+        "peers_not_installed": missing,
+        "rows": rows,
+        "ratios": _ratios(timings, [contender.name for contender in found], reference is not None),
+        "boxes": _boxes(settings, say),
+        "roofline": _roofline(machine, contenders, say),
+    }
+
+
+def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> dict[str, dict[str, Timing]]:
+    structures = [aspirin(seed) for seed in range(MOLECULES)]
+    batches = {contender.name: contender.potential.batch(structures) for contender in contenders}
+    kinds: dict[str, dict[str, Callable[[], object]]] = {
+        "inference": {c.name: c.inference(batches[c.name]) for c in contenders},
+        "training": {c.name: c.training(batches[c.name]) for c in contenders},
+        "latency": {c.name: c.molecule(structures[0]) for c in contenders},
+    }
+    timings = {}
+    for kind, actions in kinds.items():
+        say(f"{kind} …")
+        # Peers that use TorchScript optimise themselves during their first calls.
+        repetitions = settings.repetitions * (5 if kind == "latency" else 1)
+        timings[kind] = interleaved(actions, repetitions, 4, settings.limit, settings.minimum)
+        for name, timing in timings[kind].items():
+            say(f"  {name:24s} {timing.median * 1e3:10.1f} ms")
+    return timings
+
+
+def _row(contender: Contender, timings: dict[str, dict[str, Timing]]) -> dict[str, Any]:
+    structures = [aspirin(seed) for seed in range(MOLECULES)]
+    row: dict[str, Any] = {"name": contender.name, "parameters": contender.parameters}
+    for kind, by_name in timings.items():
+        timing = by_name[contender.name]
+        row[f"{kind}_ms"] = timing.median * 1e3
+        row[f"{kind}_quartiles_ms"] = [value * 1e3 for value in timing.quartiles]
+    row["training_peak_mb"] = peak_memory(contender.training(contender.potential.batch(structures)))
+    return row
+
+
+def _ratios(timings: dict[str, dict[str, Timing]], peer_names: list[str], with_literal: bool) -> dict[str, Any]:
+    ratios: dict[str, Any] = {}
+    spreads: dict[str, Any] = {}
+
+    def add(name: str, a: Timing, b: Timing) -> None:
+        spreads[name] = ratio(a, b)
+        ratios[name] = spreads[name]["median"]
+
+    for kind in ("inference", "training"):
+        if with_literal:
+            speedup = f"paper_full_{kind}_speedup_over_literal"
+            add(speedup, timings[kind][LITERAL], timings[kind]["paper/full"])
+    for peer in peer_names:
+        for kind, by_name in timings.items():
+            for lmax in (1, 2, 3, 4):
+                mine = by_name[f"default lmax {lmax}"]
+                add(f"default_lmax{lmax}_{kind}_time_over_{peer}", mine, by_name[peer])
+    return {**ratios, "spread": spreads}
+
+
+def _boxes(settings: SpeedSettings, say: Say) -> list[dict[str, Any]]:
+    """Time and memory per atom of a growing copper crystal, ours and MACE's where it is installed."""
+    contenders: dict[str, Potential] = {"default": build("default", elements=[COPPER], seed=0, average_neighbours=42.0)}
+    if settings.with_peers and zoo.available("mace-l1") is None:
+        contenders["mace-l1"] = zoo.build("mace-l1", (COPPER,), cutoff=5.0, average_neighbours=42.0, seed=0)
+    rows = []
+    for size in settings.boxes:
+        structure = copper_box(size)
+        for name, potential in contenders.items():
+            if name != "default" and size > 10_000:
+                continue
+            batch = potential.batch(structure)
+            action = Contender(name, potential).inference(batch)
+            memory = peak_memory(action)
+            timing = interleaved({name: action}, 9 if size < 50_000 else 3, 1, settings.limit)[name]
+            atoms = len(structure)
+            row = {
+                "name": name,
+                "atoms": atoms,
+                "edges": len(batch.senders),
+                "microseconds_per_atom": timing.median / atoms * 1e6,
+                "kilobytes_per_atom": None if memory is None else memory * 1024 / atoms,
+            }
+            rows.append(row)
+            say(f"box of {atoms} atoms, {name}: {row['microseconds_per_atom']:.0f} µs/atom, "
+                f"{row['kilobytes_per_atom'] or 0:.0f} kB/atom")  # fmt: skip
+    return rows
+
+
+def _roofline(machine: Any, contenders: list[Contender], say: Say) -> dict[str, Any]:
+    flagship = next(contender for contender in contenders if contender.name == FLAGSHIP)
+    batch = flagship.potential.batch([aspirin(seed) for seed in range(MOLECULES)])
+    reached = edge_operator(flagship.potential, batch, machine)
+    for name, values in reached.items():
+        rate = values["gflop"] / values["seconds"]
+        say(f"edge operator, {name}: {rate:.0f} GFLOP/s, {100 * values['share']:.0f} % of the roofline")
+    return {"machine": asdict(machine), "edge_operator": {"model": FLAGSHIP, **reached}}

@@ -1,0 +1,86 @@
+"""Timings side by side: machines are noisy, so only ratios taken in one run, one after the other, mean anything."""
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of every repetition of one contender, in the order of the rounds."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Median, s."""
+        return float(np.median(self.seconds))
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """First and third quartile, s."""
+        low, high = np.percentile(self.seconds, [25, 75])
+        return float(low), float(high)
+
+
+def interleaved(
+    actions: Mapping[str, Action], repetitions: int, warm_up: int, limit: float, minimum: int = 3
+) -> dict[str, Timing]:
+    """Run all actions in turn, again and again.
+
+    Args:
+        actions: What to time, by name.
+        repetitions: Rounds.
+        warm_up: Untimed calls of each action before the first round.
+        limit: Seconds; an action that has used this much stops taking part.
+        minimum: Rounds in which every action takes part, however slow it is.
+    """
+    for action in actions.values():
+        start = time.perf_counter()
+        for _ in range(warm_up):
+            action()
+            if time.perf_counter() - start > limit / 2:
+                break
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
+    for round_number in range(repetitions):
+        for name, action in actions.items():
+            if round_number >= minimum and sum(seconds[name]) > limit:
+                continue
+            gc.collect()
+            start = time.perf_counter()
+            action()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: Timing(tuple(values)) for name, values in seconds.items()}
+
+
+def ratio(numerator: Timing, denominator: Timing) -> dict[str, float]:
+    """Median and quartiles of the ratio, taken round by round."""
+    pairs = list(zip(numerator.seconds, denominator.seconds, strict=False))
+    values = [a / b for a, b in pairs]
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return {"median": float(middle), "low": float(low), "high": float(high), "rounds": len(values)}
+
+
+def peak_memory(action: Action) -> float | None:
+    """Megabytes by which the process grew at most during an action; None where the system does not say."""
+    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    try:
+        gc.collect()
+        reset.write_text("5")  # the peak starts again from what is resident now
+        before = _status(status, "VmRSS")
+        action()
+        return (_status(status, "VmHWM") - before) / 1024
+    except OSError:
+        return None
+
+
+def _status(path: Path, key: str) -> float:
+    """A line of /proc/self/status, kB."""
+    line = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(key))
+    return float(line.split()[1])

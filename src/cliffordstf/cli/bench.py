@@ -1,0 +1,70 @@
+"""`cliffordstf bench`: measure."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cliffordstf.bench.speed import SpeedSettings, run_speed
+from cliffordstf.files import write_atomically
+
+bench_app = typer.Typer(no_args_is_help=True)
+
+
+@bench_app.callback()
+def bench() -> None:
+    """Measure speed and accuracy."""
+
+
+@bench_app.command()
+def speed(
+    quick: Annotated[bool, typer.Option("--quick", help="Within eight minutes; boxes up to 10^4 atoms.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the results to this file.")] = None,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other packages out.")] = False,
+    repetitions: Annotated[int | None, typer.Option(min=3, help="Rounds of interleaved measurements.")] = None,
+) -> None:
+    """Time our models and the installed peers side by side: inference, training, latency, boxes, roofline."""
+    base = SpeedSettings.quick() if quick else SpeedSettings()
+    settings = replace(base, repetitions=repetitions or base.repetitions, with_peers=not no_peers)
+    console = Console()
+    results = run_speed(settings, lambda text: console.print(text, highlight=False))
+    if json_file is not None:
+        text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+
+        def write(path: Path) -> None:
+            path.write_text(text, encoding="utf-8")
+
+        write_atomically(json_file, write)
+    console.print(speed_table(results))
+    if json_file is not None:
+        console.print(f"written to {json_file}")
+
+
+def speed_table(results: dict[str, Any]) -> Table:
+    """Contenders from fast to slow, with their time relative to the first of our models of degree 3."""
+    rows = sorted(results["rows"], key=lambda row: row["training_ms"])
+    ours = next(row for row in rows if row["name"] == "default lmax 3")
+    table = Table(
+        title=f"{results['system']}; {results['machine']['processor']}, {results['machine']['threads']} threads"
+    )
+    table.add_column("model")
+    titles = ("parameters", "inference, ms", "x ours", "training, ms", "x ours", "one molecule, ms", "peak, MB")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for row in rows:
+        peak = row["training_peak_mb"]
+        table.add_row(
+            row["name"],
+            f"{row['parameters']:,}",
+            f"{row['inference_ms']:.0f}",
+            f"{row['inference_ms'] / ours['inference_ms']:.2f}",
+            f"{row['training_ms']:.0f}",
+            f"{row['training_ms'] / ours['training_ms']:.2f}",
+            f"{row['latency_ms']:.1f}",
+            "" if peak is None else f"{peak:.0f}",
+        )
+    return table

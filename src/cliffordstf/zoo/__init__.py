@@ -1,0 +1,8 @@
+"""Other people's models behind the same `Potential`: thin adapters around maintained packages.
+
+Importing this package imports none of theirs; that happens in `available` and `build`.
+"""
+
+from cliffordstf.zoo.registry import available, build, config, names
+
+__all__ = ["available", "build", "config", "names"]

@@ -1,0 +1,215 @@
+"""The physics suite on every peer that is installed, and what an adapter promises beside it."""
+
+import copy
+import functools
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from cliffordstf import zoo
+from cliffordstf.data.structure import Structure
+from cliffordstf.errors import ConfigError
+from cliffordstf.model.potential import Potential
+from cliffordstf.verify import physics, symmetries
+from cliffordstf.verify.structures import random_cluster, triclinic_crystal
+from tests.zoo.expected import NARROW, NATURE, SMOOTHNESS, Nature
+
+ELEMENTS = (1, 6, 8)
+
+
+@functools.cache
+def problem(name: str) -> str | None:
+    return zoo.available(name)
+
+
+def options(name: str) -> dict:
+    """Few channels: the wiring is the same, the suite is quick."""
+    return NARROW.get(family(name), {})
+
+
+def family(name: str) -> str:
+    return re.sub("-l[0-9]$", "", name)
+
+
+@functools.cache
+def narrow(name: str, dtype: torch.dtype = torch.float64) -> Potential:
+    """A narrow peer with no weight at zero, as after training: a bias that starts at zero hides what it does."""
+    potential = zoo.build(name, ELEMENTS, seed=0, dtype=dtype, **options(name)).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in potential.parameters():
+            weight.add_(torch.randn(weight.shape, generator=generator), alpha=0.1)
+    return potential
+
+
+@pytest.fixture(params=zoo.names())
+def name(request) -> str:
+    if problem(request.param):
+        pytest.skip(problem(request.param))
+    return request.param
+
+
+@pytest.fixture
+def nature(name) -> Nature:
+    return NATURE.get(family(name), Nature())
+
+
+@pytest.fixture
+def potential(name) -> Potential:
+    return narrow(name)
+
+
+def test_forces_are_the_gradient_of_the_energy(potential, nature):
+    if not nature.conservative:
+        pytest.skip("forces come from a head of their own")
+    assert physics.force_error(potential, random_cluster(ELEMENTS, atoms=5)) < nature.derivative_tolerance
+    assert physics.force_error(potential, triclinic_crystal(ELEMENTS)) < nature.derivative_tolerance
+
+
+def test_stress_is_the_strain_derivative_of_the_energy(potential, nature):
+    assert physics.stress_error(potential, triclinic_crystal(ELEMENTS)) < nature.derivative_tolerance
+
+
+def test_rotation_inversion_translation_permutation(potential, nature):
+    found = symmetries.check_symmetries(potential, claims_o3=True)
+    assert {key: error for key, error in found.errors().items() if error > nature.tolerance(key)} == {}
+
+
+def test_supercell_and_cell_choice(potential, nature):
+    assert physics.supercell_error(potential, triclinic_crystal(ELEMENTS)) < nature.tolerance("supercell")
+    assert physics.cell_choice_error(potential, triclinic_crystal(ELEMENTS)) < nature.tolerance("supercell")
+
+
+def test_far_apart_structures_add(potential, nature):
+    assert physics.separation_error(potential) < nature.tolerance("separation")
+
+
+def test_no_leak_between_structures_of_a_batch(potential, nature):
+    structures = [random_cluster(ELEMENTS, 5), triclinic_crystal(ELEMENTS), Structure([1], np.zeros((1, 3)))]
+    assert physics.batch_error(potential, structures) < nature.tolerance("batch")
+
+
+@pytest.mark.parametrize("atoms", [1, 2])
+def test_atoms_without_neighbours(potential, atoms):
+    alone = Structure(np.full(atoms, 8), np.arange(3 * atoms).reshape(atoms, 3) * 50.0)
+    prediction = potential.predict(alone)
+    assert torch.isfinite(prediction.energy).all()
+    assert torch.equal(prediction.forces, torch.zeros(atoms, 3, dtype=torch.float64))
+
+
+def test_smoothness_at_the_cutoff(name, potential):
+    """How many derivatives of the energy are continuous when a neighbour leaves; -1 if the energy itself jumps."""
+    coarse, fine = (physics.cutoff_jump(potential, step) for step in (1e-2, 1e-3))
+    continuous = -1
+    for wide, close in zip(vars(coarse).values(), vars(fine).values(), strict=True):
+        if close > max(wide / 3, 1e-13):
+            break
+        continuous += 1
+    assert continuous == SMOOTHNESS[family(name)], (coarse, fine)
+
+
+def test_a_training_step_reaches_every_weight(name, nature):
+    potential = copy.deepcopy(narrow(name, torch.float32)).train()
+    batch = potential.batch([random_cluster(ELEMENTS, 6, seed=1), triclinic_crystal(ELEMENTS)])
+    before = potential.state_dict()
+    before = {key: value.clone() for key, value in before.items()}
+    prediction = potential(batch, stress=True, train=True)
+    loss = (
+        prediction.energy.square().sum() + (prediction.forces - 0.1).square().sum() + prediction.stress.square().sum()
+    )
+    loss.backward()
+    dead = [key for key, weight in potential.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert [key for key in dead if not key.endswith(nature.dead_weights)] == []
+    assert all(weight.grad is None or torch.isfinite(weight.grad).all() for weight in potential.parameters())
+    torch.optim.Adam(potential.parameters(), lr=1e-3).step()
+    assert any(not torch.equal(before[key], value) for key, value in potential.state_dict().items())
+
+
+def test_single_precision_follows_double_precision(name, potential, nature):
+    crystal = triclinic_crystal(ELEMENTS)
+    single = copy.deepcopy(potential).float().predict(crystal)
+    assert symmetries.prediction_error(potential.predict(crystal), single) < nature.single_precision
+    again = narrow(name, torch.float32)
+    assert torch.isfinite(copy.deepcopy(again).double().predict(crystal).energy).all()
+
+
+def test_copies_and_state_dicts(name, potential):
+    cluster = random_cluster(ELEMENTS, 5)
+    other = zoo.build(name, ELEMENTS, seed=1, dtype=torch.float64, **options(name)).eval()
+    expected = potential.predict(cluster)
+    assert not torch.equal(other.predict(cluster).energy, expected.energy)
+    other.load_state_dict(potential.state_dict())
+    for same in (other, copy.deepcopy(potential)):
+        assert symmetries.prediction_error(expected, same.predict(cluster)) < 1e-12
+
+
+def test_scale_and_reference_energies_are_added_outside(name):
+    chosen = {"seed": 0, "dtype": torch.float64, **options(name)}
+    plain = zoo.build(name, ELEMENTS, **chosen).eval().predict(random_cluster(ELEMENTS, 3))
+    moved = zoo.build(name, ELEMENTS, atomic_energies={1: -10.0, 6: -20.0, 8: -30.0}, energy_scale=2.0, **chosen)
+    prediction = moved.eval().predict(random_cluster(ELEMENTS, 3))
+    torch.testing.assert_close(prediction.energy, 2 * plain.energy - 60.0)
+    torch.testing.assert_close(prediction.forces, 2 * plain.forces)
+
+
+def test_about_a_million_parameters(name):
+    count = sum(weight.numel() for weight in zoo.build(name, (1, 6, 7, 8), seed=0).parameters())
+    assert 0.85e6 < count < 1.15e6
+
+
+def test_the_seed_decides_and_the_random_state_stays(name):
+    state, dtype = torch.get_rng_state(), torch.get_default_dtype()
+    first, second = (zoo.build(name, ELEMENTS, seed=3, **options(name)) for _ in range(2))
+    assert torch.equal(state, torch.get_rng_state())
+    assert torch.get_default_dtype() == dtype
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+FRESH_PROCESS = """
+import os, sys, torch
+from cliffordstf import zoo
+early = {"mace", "schnetpack", "nequip", "e3nn", "torch_geometric", "torchmdnet"} & set(sys.modules)
+assert not early, early
+before, state = dict(os.environ), torch.get_rng_state()
+zoo.build(NAME, (1, 8), seed=0, **OPTIONS)
+assert dict(os.environ) == before, set(os.environ) ^ set(before)
+assert torch.get_default_dtype() == torch.float32
+assert torch.equal(state, torch.get_rng_state())
+"""
+
+
+@pytest.mark.parametrize("name", {family(name): name for name in zoo.names()}.values())
+def test_nothing_is_left_behind(name, tmp_path):
+    """No output, no files, no environment variables, the same default dtype and random state."""
+    if problem(name):
+        pytest.skip(problem(name))
+    script = f"NAME, OPTIONS = {name!r}, {options(name)!r}\n{FRESH_PROCESS}"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_names_and_options_are_one_clear_error():
+    with pytest.raises(
+        ConfigError, match=r"there is no peer 'mace-l4' \(did you mean 'mace-l[123]'\?\); choose one of"
+    ):
+        zoo.build("mace-l4", ELEMENTS)
+    with pytest.raises(ConfigError, match=r"the peer 'painn' has no option 'chanels' \(did you mean 'channels'\?\)\."):
+        zoo.build("painn", ELEMENTS, chanels=3)
+    with pytest.raises(ConfigError, match="option 'layers' of the peer 'schnet': input should be greater than"):
+        zoo.build("schnet", ELEMENTS, layers=0)
+
+
+def test_a_missing_package_is_one_clear_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mace.modules", None)
+    monkeypatch.setitem(sys.modules, "mace", None)
+    sentence = zoo.available("mace-l1")
+    assert sentence is not None
+    assert "needs mace-torch==0.3.16" in sentence
+    assert "make peers" in sentence
+    with pytest.raises(ConfigError, match="needs mace-torch"):
+        zoo.build("mace-l1", ELEMENTS)

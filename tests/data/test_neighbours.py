@@ -90,8 +90,8 @@ def test_batch_is_sorted_and_csr(generator):
     batch = make_batch([STRUCTURES["molecule"], STRUCTURES["one atom"], STRUCTURES["triclinic"]], 5.0)
     assert (batch.receivers.diff() >= 0).all()
     counts = batch.receivers.bincount(minlength=len(batch.numbers))
-    assert (batch.row_pointers.diff() == counts).all()
-    assert batch.row_pointers[-1] == len(batch.senders)
+    assert (batch.edges.row_pointers.diff() == counts).all()
+    assert batch.edges.row_pointers[-1] == len(batch.senders)
     assert (batch.structure_of_atom[batch.senders] == batch.structure_of_atom[batch.receivers]).all()
     assert batch.atoms_per_structure().tolist() == [12, 1, 4]
     assert batch.elements == (1, 6, 8, 18)

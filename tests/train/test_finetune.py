@@ -71,7 +71,9 @@ def test_frozen_parameters_do_not_move(trained, options, tmp_path):
     known = new.model.state_dict()
     for name, tensor in old.model.state_dict().items():
         if name.startswith("layers.0."):
-            assert torch.equal(tensor, known[name]), name
+            # Weights that belong to elements have a row more for the new element, behind the old ones.
+            kept = known[name] if known[name].shape == tensor.shape else known[name][: len(tensor)]
+            assert torch.equal(tensor, kept), name
     assert torch.equal(old.model.embedding.weight, new.model.embedding.weight[:3])
     assert not torch.equal(old.model.layers[1].linear_up.weight, new.model.layers[1].linear_up.weight)
 

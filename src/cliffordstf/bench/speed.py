@@ -6,6 +6,7 @@ from typing import Any
 
 from cliffordstf import zoo
 from cliffordstf.bench.contenders import LITERAL, Contender, literal, ours, peers
+from cliffordstf.bench.profile import profile
 from cliffordstf.bench.roofline import edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin, copper_box
 from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
@@ -16,6 +17,7 @@ from cliffordstf.provenance import describe_run
 
 MOLECULES = 32
 COPPER = 29
+BOXES = (100, 1_000, 10_000, 100_000)
 FLAGSHIP = "default lmax 3"
 Say = Callable[[str], None]
 
@@ -35,13 +37,13 @@ class SpeedSettings:
     repetitions: int = 15
     limit: float = 60.0
     minimum: int = 3
-    boxes: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
+    boxes: tuple[int, ...] = BOXES
     with_peers: bool = True
 
     @classmethod
     def quick(cls) -> "SpeedSettings":
         """Within eight minutes on two cores."""
-        return cls(repetitions=7, limit=4.0, minimum=2, boxes=(100, 1_000, 10_000))
+        return cls(repetitions=7, limit=4.0, minimum=2, boxes=BOXES[:3])
 
 
 def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
         "ratios": _ratios(timings, [contender.name for contender in found], reference is not None),
         "boxes": _boxes(settings, say),
         "roofline": _roofline(machine, contenders, say),
+        "profile": _profile(contenders, say),
     }
 
 
@@ -155,3 +158,12 @@ def _roofline(machine: Any, contenders: list[Contender], say: Say) -> dict[str, 
         rate = values["gflop"] / values["seconds"]
         say(f"edge operator, {name}: {rate:.0f} GFLOP/s, {100 * values['share']:.0f} % of the roofline")
     return {"machine": asdict(machine), "edge_operator": {"model": FLAGSHIP, **reached}}
+
+
+def _profile(contenders: list[Contender], say: Say) -> dict[str, Any]:
+    flagship = next(contender for contender in contenders if contender.name == FLAGSHIP)
+    parts = profile(flagship, flagship.potential.batch([aspirin(seed) for seed in range(MOLECULES)]))
+    for kind, shares in parts.items():
+        listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items() if name != "milliseconds")
+        say(f"{kind}: {listed}")
+    return {"model": FLAGSHIP, **parts}

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cliffordstf.bench.speed import SpeedSettings, run_speed
+from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
 from cliffordstf.files import write_atomically
 
 bench_app = typer.Typer(no_args_is_help=True)
@@ -25,11 +25,14 @@ def speed(
     quick: Annotated[bool, typer.Option("--quick", help="Within eight minutes; boxes up to 10^4 atoms.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the results to this file.")] = None,
     no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other packages out.")] = False,
+    all_boxes: Annotated[bool, typer.Option("--all-boxes", help="With --quick: also the box of 10^5 atoms.")] = False,
     repetitions: Annotated[int | None, typer.Option(min=3, help="Rounds of interleaved measurements.")] = None,
 ) -> None:
     """Time our models and the installed peers side by side: inference, training, latency, boxes, roofline."""
     base = SpeedSettings.quick() if quick else SpeedSettings()
     settings = replace(base, repetitions=repetitions or base.repetitions, with_peers=not no_peers)
+    if all_boxes:
+        settings = replace(settings, boxes=BOXES)
     console = Console()
     results = run_speed(settings, lambda text: console.print(text, highlight=False))
     if json_file is not None:

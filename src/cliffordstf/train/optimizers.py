@@ -45,33 +45,52 @@ class Muon(torch.optim.Optimizer):
         """One update."""
         loss = None if closure is None else closure()
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["first"] = torch.zeros_like(parameter)
-                    if not _is_matrix(parameter):
-                        state["second"] = torch.zeros_like(parameter)
-                        state["step"] = torch.zeros(())
-                if group["weight_decay"]:
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if group["weight_decay"]:
+                for parameter in parameters:
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(_update(parameter, state, group), alpha=-group["lr"])
+            matrices = [parameter for parameter in parameters if _is_matrix(parameter)]
+            for parameter in parameters:
+                if not _is_matrix(parameter):
+                    parameter.add_(_adam(parameter, self.state[parameter], group), alpha=-group["lr"])
+            self._orthogonal_updates(matrices, group)
         return loss
+
+    def _orthogonal_updates(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Update all matrices; those of one shape go through the iteration together."""
+        by_shape: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = {}
+        for parameter in parameters:
+            momentum = _nesterov(parameter, self.state[parameter], group["momentum"])
+            stack = momentum if momentum.ndim == 3 else momentum[None]
+            by_shape.setdefault(stack.shape[1:], []).append((parameter, stack))
+        for shape, members in by_shape.items():
+            factors = orthogonal_factor(torch.cat([stack for _, stack in members]))
+            # 0.2 sqrt(larger side): the root mean square of an Adam update.
+            size = 0.2 * max(shape) ** 0.5
+            counts = [len(stack) for _, stack in members]
+            for (parameter, _), factor in zip(members, factors.split(counts), strict=True):
+                parameter.add_(factor.view_as(parameter), alpha=-group["lr"] * size)
 
 
 def _is_matrix(parameter: Tensor) -> bool:
     return parameter.ndim in (2, 3) and min(parameter.shape[-2:]) > 1
 
 
-def _update(parameter: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> Tensor:
+def _nesterov(parameter: Tensor, state: dict[str, Tensor], momentum: float) -> Tensor:
     gradient = parameter.grad
     assert gradient is not None
-    if _is_matrix(parameter):
-        state["first"].lerp_(gradient, 1 - group["momentum"])
-        nesterov = gradient.lerp(state["first"], group["momentum"])
-        # 0.2 sqrt(larger side): the root mean square of an Adam update.
-        return orthogonal_factor(nesterov) * (0.2 * max(parameter.shape[-2:]) ** 0.5)
+    if not state:
+        state["first"] = torch.zeros_like(parameter)
+    state["first"].lerp_(gradient, 1 - momentum)
+    return gradient.lerp(state["first"], momentum)
+
+
+def _adam(parameter: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> Tensor:
+    gradient = parameter.grad
+    assert gradient is not None
+    if not state:
+        state["first"], state["second"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        state["step"] = torch.zeros(())
     beta1, beta2 = group["betas"]
     state["step"] += 1
     state["first"].lerp_(gradient, 1 - beta1)

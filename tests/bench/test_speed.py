@@ -1,0 +1,86 @@
+import time
+
+import pytest
+import torch
+
+from cliffordstf.bench import speed
+from cliffordstf.bench.contenders import LITERAL, OURS, Contender, literal, ours
+from cliffordstf.bench.roofline import edge_operator, measure_machine
+from cliffordstf.bench.systems import aspirin, copper_box
+from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
+from cliffordstf.model.build import build
+
+
+def test_rounds_are_interleaved_and_slow_contenders_drop_out():
+    calls = []
+    actions = {"fast": lambda: calls.append("fast"), "slow": lambda: (calls.append("slow"), time.sleep(0.05))}
+    timings = interleaved(actions, repetitions=6, warm_up=0, limit=0.08, minimum=2)
+    assert calls[:4] == ["fast", "slow", "fast", "slow"]
+    assert len(timings["fast"].seconds) == 6
+    assert len(timings["slow"].seconds) == 2
+    assert timings["slow"].median >= 0.05
+
+
+def test_a_ratio_is_taken_round_by_round():
+    # The machine is twice as slow in the second round; the ratio does not see it.
+    found = ratio(Timing((2.0, 4.0, 2.0)), Timing((1.0, 2.0, 1.0)))
+    assert found == {"median": 2.0, "low": 2.0, "high": 2.0, "rounds": 3}
+
+
+def test_peak_memory_sees_what_an_action_holds():
+    found = peak_memory(lambda: torch.ones(20_000_000).sum())
+    if found is None:
+        pytest.skip("this system does not report the peak memory of a process")
+    assert 60 < found < 120  # 80 MB
+
+
+def test_systems():
+    assert len(aspirin(0)) == 21
+    box = copper_box(1000)
+    assert 800 < len(box) < 1200
+    assert box.pbc.all()
+
+
+def test_our_contenders_have_about_a_million_parameters():
+    for contender in ours():
+        low = 0.7e6 if contender.name == "paper/clifford" else 0.95e6
+        assert low < contender.parameters < 1.06e6, contender.name
+    assert {contender.name for contender in ours()} == set(OURS)
+
+
+def test_the_literal_contender_is_the_same_function():
+    reference = literal()
+    assert reference is not None
+    assert reference.name == LITERAL
+    (mine,) = ours(["paper/full"])
+    batch = mine.potential.batch([aspirin(0)])
+    a, b = mine.potential(batch), reference.potential(batch)
+    torch.testing.assert_close(a.forces, b.forces, rtol=1e-3, atol=1e-3)
+
+
+def test_the_roofline_counts_and_times_the_edge_operator():
+    potential = build("default", elements=[1, 6, 8], seed=0, channels=16)
+    found = edge_operator(potential, potential.batch([aspirin(0)]), measure_machine())
+    for values in found.values():
+        assert values["gflop"] > 0
+        assert 0 < values["share"] < 2
+
+
+def test_the_whole_benchmark_in_small(monkeypatch):
+    small = [
+        Contender(name, build(p, elements=[1, 6, 8], channels=8, seed=0, **_cut(o))) for name, (p, o) in OURS.items()
+    ]
+    monkeypatch.setattr(speed, "ours", lambda: small)
+    monkeypatch.setattr(speed, "literal", lambda: Contender(LITERAL, small[-2].potential))
+    monkeypatch.setattr(speed, "MOLECULES", 1)
+    said = []
+    results = speed.run_speed(speed.SpeedSettings(3, 1.0, 2, (100,), with_peers=False), said.append)
+    assert {row["name"] for row in results["rows"]} == {*OURS, LITERAL}
+    assert results["ratios"]["paper_full_inference_speedup_over_literal"] > 0
+    assert results["ratios"]["paper_full_training_speedup_over_literal"] > 0
+    assert results["boxes"][0]["microseconds_per_atom"] > 0
+    assert said
+
+
+def _cut(options: dict) -> dict:
+    return {key: value for key, value in options.items() if key != "channels"}

@@ -44,3 +44,13 @@ def test_the_measured_table_is_what_the_results_say():
         shown = f"| {numbers[0]:.1f} | {numbers[1]:.1f} | {numbers[2]:.5f} |"
         assert re.search(rf"^\| {name}[^|]*{re.escape(shown)}$", text, flags=re.MULTILINE), shown
         assert report["provenance"]["commit"]
+
+
+def test_the_speed_table_is_what_the_results_say():
+    text = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    report = json.loads((ROOT / "results" / "speed" / "speed.json").read_text(encoding="utf-8"))
+    assert report["commit"]
+    assert report["commit"][:9] in text
+    for row in report["rows"]:
+        numbers = f"{row['parameters']:,} | {row['inference_ms']:.0f} | {row['training_ms']:.0f} | {row['latency_ms']:.1f}"
+        assert re.search(rf"^\| \**{re.escape(row['name'])}\** \| {re.escape(numbers)} \|", text, flags=re.MULTILINE), row

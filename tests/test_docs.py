@@ -52,5 +52,9 @@ def test_the_speed_table_is_what_the_results_say():
     assert report["commit"]
     assert report["commit"][:9] in text
     for row in report["rows"]:
-        numbers = f"{row['parameters']:,} | {row['inference_ms']:.0f} | {row['training_ms']:.0f} | {row['latency_ms']:.1f}"
-        assert re.search(rf"^\| \**{re.escape(row['name'])}\** \| {re.escape(numbers)} \|", text, flags=re.MULTILINE), row
+        numbers = (
+            f"{row['parameters']:,} | {row['inference_ms']:.0f} | {row['training_ms']:.0f} | {row['latency_ms']:.1f}"
+        )
+        assert re.search(rf"^\| \**{re.escape(row['name'])}\** \| {re.escape(numbers)} \|", text, flags=re.MULTILINE), (
+            row
+        )

@@ -43,7 +43,7 @@ class SpeedSettings:
     @classmethod
     def quick(cls) -> "SpeedSettings":
         """Within eight minutes on two cores."""
-        return cls(repetitions=7, limit=4.0, minimum=2, boxes=BOXES[:3])
+        return cls(repetitions=5, limit=2.5, minimum=2, boxes=BOXES[:3])
 
 
 def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cliffordstf import zoo
-from cliffordstf.bench.contenders import LITERAL, Contender, literal, ours, peers
+from cliffordstf.bench.contenders import LITERAL, PEER_OPTIONS, Contender, literal, ours, peers
 from cliffordstf.bench.profile import profile
 from cliffordstf.bench.roofline import edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin, copper_box
@@ -17,6 +17,7 @@ from cliffordstf.provenance import describe_run
 
 MOLECULES = 32
 COPPER = 29
+LARGEST_PEER_BOX = 1_000
 BOXES = (100, 1_000, 10_000, 100_000)
 FLAGSHIP = "default lmax 3"
 Say = Callable[[str], None]
@@ -125,17 +126,19 @@ def _boxes(settings: SpeedSettings, say: Say) -> list[dict[str, Any]]:
     """Time and memory per atom of a growing copper crystal, ours and MACE's where it is installed."""
     contenders: dict[str, Potential] = {"default": build("default", elements=[COPPER], seed=0, average_neighbours=42.0)}
     if settings.with_peers and zoo.available("mace-l1") is None:
-        contenders["mace-l1"] = zoo.build("mace-l1", (COPPER,), cutoff=5.0, average_neighbours=42.0, seed=0)
+        contenders["mace-l1"] = zoo.build(
+            "mace-l1", (COPPER,), cutoff=5.0, average_neighbours=42.0, seed=0, **PEER_OPTIONS["mace-l1"]
+        )
     rows = []
     for size in settings.boxes:
         structure = copper_box(size)
         for name, potential in contenders.items():
-            if name != "default" and size > 10_000:
+            if name != "default" and size > LARGEST_PEER_BOX:
                 continue
             batch = potential.batch(structure)
             action = Contender(name, potential).inference(batch)
             memory = peak_memory(action)
-            timing = interleaved({name: action}, 9 if size < 50_000 else 3, 1, settings.limit)[name]
+            timing = interleaved({name: action}, 5, 1, settings.limit, minimum=2)[name]
             atoms = len(structure)
             row = {
                 "name": name,

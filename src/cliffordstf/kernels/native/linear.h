@@ -31,9 +31,10 @@ class TrackLinear {
 
     // y[i, to] += scale . x[i, from] W
     void forward() {
-        std::vector<T> matrices(scaled(false));
+        std::vector<T> matrices;
+        if (s.scale != 1) matrices = scaled(false);
         product(static_cast<const T*>(s.x), s.source, s.inputs, static_cast<T*>(s.y), s.target, s.outputs,
-                matrices.data(), false);
+                s.scale != 1 ? matrices.data() : static_cast<const T*>(s.w), false);
     }
 
     // Whichever gradients have a place to go to.
@@ -99,10 +100,13 @@ class TrackLinear {
 
     void product(const T* x, int64_t x_dims, int64_t depth, T* y, int64_t y_dims, int64_t width, const T* matrices,
                  bool reverse) {
-        const int64_t blocks = (s.atoms + ATOMS - 1) / ATOMS;
+        // Rows are independent, so the size of a block may follow the number of threads.
+        const int64_t share = (s.atoms + 2 * s.threads - 1) / (2 * s.threads);
+        const int64_t size = s.threads > 1 ? std::max<int64_t>(1, std::min(ATOMS, share)) : ATOMS;
+        const int64_t blocks = (s.atoms + size - 1) / size;
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (int64_t block = 0; block < blocks; ++block) {
-            const int64_t start = block * ATOMS, end = std::min(s.atoms, start + ATOMS);
+            const int64_t start = block * size, end = std::min(s.atoms, start + size);
             std::vector<const T*> a;
             std::vector<T*> c;
             for (int64_t q = 0; q < s.tracks; ++q) {

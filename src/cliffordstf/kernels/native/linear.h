@@ -100,9 +100,9 @@ class TrackLinear {
 
     void product(const T* x, int64_t x_dims, int64_t depth, T* y, int64_t y_dims, int64_t width, const T* matrices,
                  bool reverse) {
-        // Rows are independent, so the size of a block may follow the number of threads.
-        const int64_t share = (s.atoms + 2 * s.threads - 1) / (2 * s.threads);
-        const int64_t size = s.threads > 1 ? std::max<int64_t>(1, std::min(ATOMS, share)) : ATOMS;
+        // At least eight blocks, so that small systems use several threads too; whatever the threads, the same blocks,
+        // because the last bit of a row may depend on how many rows are multiplied together.
+        const int64_t size = std::max<int64_t>(1, std::min<int64_t>(ATOMS, (s.atoms + 7) / 8));
         const int64_t blocks = (s.atoms + size - 1) / size;
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (int64_t block = 0; block < blocks; ++block) {

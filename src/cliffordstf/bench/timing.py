@@ -69,14 +69,18 @@ def ratio(numerator: Timing, denominator: Timing) -> dict[str, float]:
 
 
 def peak_memory(action: Action) -> float | None:
-    """Megabytes by which the process grew at most during an action; None where the system does not say."""
+    """Megabytes by which the process grew at most during an action.
+
+    None where the system does not say, or where the action fits into memory that was freed before.
+    """
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     try:
         gc.collect()
         reset.write_text("5")  # the peak starts again from what is resident now
         before = _status(status, "VmRSS")
         action()
-        return (_status(status, "VmHWM") - before) / 1024
+        grown = (_status(status, "VmHWM") - before) / 1024
+        return grown if grown >= 1 else None
     except OSError:
         return None
 

@@ -5,7 +5,6 @@ Importing this package does not import Triton: `available` and the first kernel 
 
 import importlib
 import os
-from functools import cache
 
 import torch
 
@@ -15,7 +14,6 @@ from cliffordstf.kernels.gpu.node import NodeBilinear
 __all__ = ["EdgeTrilinear", "NodeBilinear", "available"]
 
 
-@cache
 def available() -> bool:
     """Whether kernels can run: Triton is there and has a GPU to compile for, or is told to interpret on the CPU."""
     if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":

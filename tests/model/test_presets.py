@@ -41,7 +41,7 @@ def dead_entries(potential: cliffordstf.Potential) -> dict[str, int]:
         noise = 1e-14 * size.max()
         counts[name] = int((size <= noise).sum())
         if ".product.weights." in name and size.ndim == 3:
-            # All elements share their couplings: what is noise for one may be signal for another in denser surroundings.
+            # Elements share their couplings: what is noise for one may be signal for another in denser surroundings.
             counts[name] = int((size == 0).sum()) or int((size.amax(dim=0) <= noise).sum())
     return {name: number for name, number in counts.items() if number}
 

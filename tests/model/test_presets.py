@@ -35,10 +35,10 @@ def dead_entries(potential: cliffordstf.Potential) -> dict[str, int]:
     gradients = {
         name: p.grad if p.grad is not None else torch.zeros_like(p) for name, p in potential.named_parameters()
     }
+    noise = 1e-14 * max(float(gradient.abs().max()) for gradient in gradients.values())
     counts = {}
     for name, gradient in gradients.items():
         size = gradient.abs()
-        noise = 1e-14 * size.max()
         counts[name] = int((size <= noise).sum())
         if ".product.weights." in name and size.ndim == 3:
             # Elements share their couplings: what is noise for one may be signal for another in denser surroundings.

@@ -74,6 +74,8 @@ class Batch:
         direct = self.positions.index_select(0, senders) - self.positions.index_select(0, receivers)
         if not self.periodic:
             return direct
+        if self.size == 1:
+            return direct + shifts @ self.cell[0]
         cells = self.cell.index_select(0, self.structure_of_atom.index_select(0, receivers))
         return direct + torch.einsum("ei,eij->ej", shifts, cells)
 

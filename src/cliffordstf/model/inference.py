@@ -5,7 +5,7 @@ systems, and memory on large ones: of the stages that concern each atom alone on
 between is made again, a few thousand atoms at a time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -27,6 +27,9 @@ from cliffordstf.nn.linear import SILU_GAIN
 
 CHUNK = 2048
 """Atoms that go through the stages of a layer together, when there are more than that."""
+
+PAIR_CHUNK = 16384
+"""Pairs that go through the radial network together, when there are more than that."""
 
 
 @dataclass(frozen=True)
@@ -50,58 +53,104 @@ def can_infer(model: nn.Module, device: torch.device) -> bool:
 
 
 @torch.no_grad()
-def pair_gradients(model: DefaultModel, batch: Batch, species: Tensor, chunk: int = CHUNK) -> PairGradients:
+def pair_gradients(
+    model: DefaultModel, batch: Batch, species: Tensor, chunk: int = CHUNK, pair_chunk: int = PAIR_CHUNK
+) -> PairGradients:
     """Atomic energies and the gradient of their sum."""
-    vectors = batch.pair_vectors().to(model.embedding.weight.dtype)
-    distances = vectors.norm(dim=1)
-    unit = vectors / distances[:, None]
-    values, slopes = model.radial._values_and_slopes(distances)
-    functions = [part.contiguous() for part in values.chunk(model.config.layers, dim=1)]
-    directions, turns = stf_powers(unit, model.config.lmax, unit=True)
-    directions = directions.contiguous()
+    pairs = _Pairs(model, batch.pair_vectors().to(model.embedding.weight.dtype), pair_chunk)
     layers = [
         _Layer(cast("DefaultInteraction", layer), cast("nn.Sequential", readout))
         for layer, readout in zip(model.layers, model.layer_readouts, strict=True)
     ]
     features = [model.embedding(species)[:, None]]
     sums: list[Tensor] = []
-    kept: list[list[_Stage]] = []
-    energies = vectors.new_zeros(species.shape[0])
+    kept: list[_Stage | None] = []
+    energies = features[0].new_zeros(species.shape[0])
     parts = list(_chunks(species.shape[0], chunk))
-    for layer, radial in zip(layers, functions, strict=True):
-        sums.append(layer.aggregate(features[-1], radial, directions, batch))
-        stages = [layer.stage(sums[-1][part], features[-1][part], species[part]) for part in parts]
-        energies += torch.cat([stage.energies for stage in stages])
-        features.append(torch.cat([stage.output for stage in stages]) if len(stages) > 1 else stages[0].output)
+    for layer, radial in zip(layers, pairs.functions, strict=True):
+        sums.append(layer.aggregate(features[-1], radial, pairs.directions, batch))
         # With one chunk everything is kept; with several, what lies between is made again on the way back.
-        kept.append(stages if len(stages) == 1 else [])
-        del stages
+        stage = layer.stage(sums[-1], features[-1], species) if len(parts) == 1 else None
+        kept.append(stage)
+        features.append(
+            stage.output if stage is not None else layer.outputs(sums[-1], features[-1], species, energies, parts)
+        )
+        if stage is not None:
+            energies += stage.energies
     gradient: Tensor | None = None
     radial_gradients: list[Tensor] = []
-    direction_gradient = torch.zeros_like(directions)
+    direction_gradient = torch.zeros_like(pairs.directions)
+    features.pop()
     for index in reversed(range(len(layers))):
-        layer, source = layers[index], features[index]
-        aggregate = sums.pop()
-        features.pop()
-        aggregate_gradient, source_gradient = torch.empty_like(aggregate), torch.empty_like(source)
-        for number, part in enumerate(parts):
-            found = kept[index]
-            stage = found[number] if found else layer.stage(aggregate[part], source[part], species[part])
-            aggregate_gradient[part], source_gradient[part] = stage.backward(
-                None if gradient is None else gradient[part]
-            )
-        kept.pop()
-        del aggregate
+        layer, source, stage = layers[index], features.pop(), kept.pop()
+        if stage is not None:
+            aggregate_gradient, source_gradient = stage.backward(gradient)
+            sums.pop()
+        else:
+            aggregate_gradient, source_gradient = layer.gradients(sums.pop(), source, species, gradient, parts)
         sent_gradient, radial_gradient, turned = layer.aggregate_backward(
-            aggregate_gradient, source, functions[index], directions, batch, with_source=index > 0
+            aggregate_gradient, source, pairs.functions[index], pairs.directions, batch, with_source=index > 0
         )
-        radial_gradients.append(radial_gradient)
+        radial_gradients.insert(0, radial_gradient)
         direction_gradient += turned
-        gradient = source_gradient + sent_gradient if sent_gradient is not None else None
-    steepness = (torch.cat(radial_gradients[::-1], dim=1) * slopes[:, :, 0]).sum(dim=1)
-    turn = (turns @ direction_gradient[:, :, None])[:, :, 0]
-    tangential = turn - unit * (turn * unit).sum(dim=1, keepdim=True)
-    return PairGradients(energies, steepness[:, None] * unit + tangential / distances[:, None])
+        gradient = source_gradient.add_(sent_gradient) if sent_gradient is not None else None
+    return PairGradients(energies, pairs.gradients(radial_gradients, direction_gradient))
+
+
+class _Pairs:
+    """Radial functions and direction tensors of the straight edges, a few thousand pairs at a time.
+
+    What lies between them and the vectors is larger than they are; in pieces it stays in cache, and does not have to
+    be asked of the system anew for every layer of the network.
+
+    Attributes:
+        functions: Of each layer, (pairs, functions).
+        directions: (pairs, (lmax+1)²).
+    """
+
+    def __init__(self, model: DefaultModel, vectors: Tensor, chunk: int) -> None:
+        self.model, self.vectors = model, vectors
+        self.parts = list(_chunks(len(vectors), chunk))
+        self.turns: Tensor | None = None
+        if len(self.parts) == 1:
+            functions, slopes, self.directions, self.turns = self._evaluate(vectors)
+            self.functions = [part.contiguous() for part in functions]
+            self.slopes = list(slopes)
+            return
+        count, layers, size = len(vectors), model.config.layers, model.config.radial_functions
+        self.functions = [vectors.new_empty(count, size) for _ in range(layers)]
+        self.slopes = [vectors.new_empty(count, size) for _ in range(layers)]
+        self.directions = vectors.new_empty(count, (model.config.lmax + 1) ** 2)
+        for part in self.parts:
+            functions, slopes, self.directions[part], _ = self._evaluate(vectors[part])
+            for index in range(layers):
+                self.functions[index][part], self.slopes[index][part] = functions[index], slopes[index]
+
+    def _evaluate(self, vectors: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor], Tensor, Tensor]:
+        """Functions and slopes of each layer, directions and their derivatives (pairs, 3, (lmax+1)²)."""
+        distances = vectors.norm(dim=1)
+        values, slopes = self.model.radial._values_and_slopes(distances)
+        layers = self.model.config.layers
+        directions, turns = stf_powers(vectors / distances[:, None], self.model.config.lmax, unit=True)
+        return values.chunk(layers, dim=1), slopes[:, :, 0].chunk(layers, dim=1), directions.contiguous(), turns
+
+    def gradients(self, radial: list[Tensor], directions: Tensor) -> Tensor:
+        """With respect to the vectors, (pairs, 3), from those with respect to functions and directions."""
+        result = torch.empty_like(self.vectors)
+        for part in self.parts:
+            vectors = self.vectors[part]
+            distances = vectors.norm(dim=1, keepdim=True)
+            unit = vectors / distances
+            if self.turns is None:
+                _, turns = stf_powers(unit, self.model.config.lmax, unit=True)
+            else:
+                turns = self.turns
+            slopes = zip(radial, self.slopes, strict=True)
+            steepness = torch.stack([(gradient[part] * slope[part]).sum(dim=1) for gradient, slope in slopes]).sum(0)
+            turn = (turns @ directions[part, :, None])[:, :, 0]
+            tangential = turn - unit * (turn * unit).sum(dim=1, keepdim=True)
+            result[part] = steepness[:, None] * unit + tangential / distances
+        return result
 
 
 def _chunks(atoms: int, size: int) -> Iterator[slice]:
@@ -144,6 +193,28 @@ class _Layer:
     def stage(self, aggregate: Tensor, features: Tensor, species: Tensor) -> "_Stage":
         """What happens to each atom by itself."""
         return _Stage(self, aggregate, features, species)
+
+    def outputs(
+        self, aggregate: Tensor, features: Tensor, species: Tensor, energies: Tensor, parts: list[slice]
+    ) -> Tensor:
+        """Output of the stage, part by part; adds to the energies."""
+        result = aggregate.new_empty(len(species), self.layer.layout.dims, aggregate.shape[2])
+        for part in parts:
+            stage = self.stage(aggregate[part], features[part], species[part])
+            result[part] = stage.output
+            energies[part] += stage.energies
+        return result
+
+    def gradients(
+        self, aggregate: Tensor, features: Tensor, species: Tensor, gradient: Tensor | None, parts: list[slice]
+    ) -> tuple[Tensor, Tensor]:
+        """Gradients of the stage, part by part; the aggregate is overwritten with its own."""
+        result = torch.empty_like(features)
+        for part in parts:
+            stage = self.stage(aggregate[part], features[part], species[part])
+            found = stage.backward(None if gradient is None else gradient[part])
+            aggregate[part], result[part] = found
+        return aggregate, result
 
 
 class _Stage:

@@ -9,7 +9,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cliffordstf.bench.cells import Sweep, read_results
+from cliffordstf.bench.published import RMD17_MOLECULES
+from cliffordstf.bench.rmd17 import rmd17_cell, rmd17_table
 from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
+from cliffordstf.cli.train import Screen
+from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
 
 bench_app = typer.Typer(no_args_is_help=True)
@@ -45,6 +50,64 @@ def speed(
     console.print(speed_table(results))
     if json_file is not None:
         console.print(f"written to {json_file}")
+
+
+@bench_app.command()
+def rmd17(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder of the rMD17 archive.")] = Path("data/rmd17"),
+    molecules: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "all",
+    train: Annotated[int, typer.Option(help="Training frames: 950, 900 or 50.")] = 950,
+    budget: Annotated[str, typer.Option(help="Training time of each run.")] = "20min",
+    seeds: Annotated[str, typer.Option(help="Seeds separated by commas.")] = "0",
+    recipe: Annotated[str, typer.Option(help="What the table calls these runs.")] = "default",
+    results: Annotated[Path, typer.Option(help="Folder of the result files.")] = Path("results/rmd17"),
+    work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/rmd17"),
+) -> None:
+    """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
+    console = Console()
+    if overrides and recipe == "default":
+        raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
+    names = RMD17_MOLECULES if molecules == "all" else tuple(name.strip() for name in molecules.split(","))
+    cells = [
+        rmd17_cell(data, name, train=train, budget=budget, seed=int(seed), overrides=overrides or (), label=recipe)
+        for seed in seeds.split(",")
+        for name in names
+    ]
+    screen = Screen(console, every=30.0)
+    try:
+        finished = Sweep(results, work).run(cells, lambda text: console.print(text, highlight=False), screen)
+    finally:
+        screen.close()
+    console.print(rmd17_table(read_results(results), train).rich())
+    if not finished:
+        raise typer.Exit(143)
+
+
+@bench_app.command()
+def table(
+    results: Annotated[Path, typer.Option(help="Folder of the result files.")] = Path("results/rmd17"),
+    out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
+) -> None:
+    """Print the tables of the runs that are done."""
+    console = Console()
+    found = read_results(results)
+    if not found:
+        raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' first.")
+    tables = [rmd17_table(found, size) for size in sorted({result["train"] for result in found}, reverse=True)]
+    for item in tables:
+        console.print(item.rich())
+    if out is None:
+        return
+    written = {".md": "markdown", ".tex": "latex", ".html": "html"}.get(out.suffix)
+    if written is None:
+        raise ConfigError(f"--out {out} must end in .md, .tex or .html.")
+    text = "\n".join(getattr(item, written)() for item in tables)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    console.print(f"written to {out}")
 
 
 def speed_table(results: dict[str, Any]) -> Table:

@@ -96,10 +96,16 @@ def _is_number(text: str) -> bool:
 
 
 class Screen:
-    """Shows how a run goes: tables before, a bar and a line per validation during it."""
+    """Shows how a run goes: tables before, a bar and a line per validation during it.
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    Args:
+        console: Where.
+        every: Seconds of training between two lines at least.
+    """
+
+    def __init__(self, console: Console, every: float = 0.0) -> None:
+        self.console, self.every = console, every
+        self._printed = -every
         self.directory: Path | None = None
         self.setup: Setup | None = None
         self._bar: Progress | None = None
@@ -108,6 +114,8 @@ class Screen:
 
     def prepared(self, setup: Setup, directory: Path) -> None:
         """Print what is trained on what."""
+        self.close()
+        self._printed = -self.every
         self.setup, self.directory = setup, directory
         self.console.print(_data_table(setup))
         for warning in setup.splits.warnings:
@@ -147,6 +155,9 @@ class Screen:
 
     def validated(self, row: dict[str, float | None]) -> None:
         """Print a line."""
+        if (row["seconds"] or 0.0) - self._printed < self.every:
+            return
+        self._printed = row["seconds"] or 0.0
         now, steps = time.perf_counter(), int(row["step"] or 0)
         since, first = self._last or (now, steps)
         speed = (steps - first) * (self.setup.plan.size if self.setup else 1) / max(now - since, 1e-9)

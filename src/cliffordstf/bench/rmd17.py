@@ -1,0 +1,126 @@
+"""rMD17: which runs there are, and the table with published numbers beside ours."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
+from cliffordstf.bench.table import Table
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.text import did_you_mean
+from cliffordstf.train.config import load_config
+
+POOL = 1000
+"""Frames of an official training split."""
+
+LEVEL_OF_THEORY = "PBE/def2-SVP (revised MD17)"
+
+
+def rmd17_cell(
+    data: Path,
+    molecule: str,
+    *,
+    train: int = 950,
+    budget: str = "20min",
+    seed: int = 0,
+    split: int = 1,
+    overrides: Sequence[str] = (),
+    label: str = "default",
+) -> Cell:
+    """One run.
+
+    Args:
+        data: Folder of the data set, see `split_options`.
+        molecule: For example `aspirin`.
+        train: Training frames, out of the 1000 of the official split. With 900 or more the rest of them validates; with
+            fewer nothing does, so that the run sees these frames and no others.
+        budget: Training time.
+        seed: Of weights, of the order of frames, and of which frames are taken.
+        split: Official split, 1 to 5.
+        overrides: Options of the run, as `train` takes them.
+        label: What the table calls the recipe.
+    """
+    if molecule not in RMD17_MOLECULES:
+        raise ConfigError(
+            f"rMD17 has no molecule '{molecule}'{did_you_mean(molecule, RMD17_MOLECULES)}; it has "
+            f"{', '.join(RMD17_MOLECULES)}."
+        )
+    if not 1 <= train <= POOL:
+        raise ConfigError(f"--train {train} must be between 1 and {POOL}, the size of an official training split.")
+    options = [
+        *split_options(data, molecule, split),
+        f"data.train_size={train if train < POOL else 'null'}",
+        f"data.valid={POOL - train if train >= 900 else 0}",
+        f"data.split_seed={seed}",
+        f"seed={seed}",
+        f"budget={budget}",
+        f"level_of_theory={LEVEL_OF_THEORY}",
+        *overrides,
+    ]
+    config = load_config(None, options)
+    name = f"{molecule}-{train}-{label.replace('/', '-')}-{budget}-seed{seed}"
+    labels = {"molecule": molecule, "train": train, "split": split, "recipe": label, "overrides": list(overrides)}
+    return Cell(name, labels, config)
+
+
+def split_options(data: Path, molecule: str, split: int) -> list[str]:
+    """Options that pick the official split of a molecule.
+
+    Two layouts are known: that of the published archive (`npz_data/rmd17_NAME.npz` with `splits/index_train_01.csv`),
+    and one file for each part (`rmd17_NAME_train_01.npz`, `rmd17_NAME_test_01.npz`).
+    """
+    parts = [data / f"rmd17_{molecule}_{part}_{split:02d}.npz" for part in ("train", "test")]
+    if all(path.is_file() for path in parts):
+        return [f"data.train={parts[0]}", f"data.test={parts[1]}"]
+    whole = data / "npz_data" / f"rmd17_{molecule}.npz"
+    indices = [data / "splits" / f"index_{part}_{split:02d}.csv" for part in ("train", "test")]
+    if whole.is_file() and all(path.is_file() for path in indices):
+        return [f"data.train={whole}", f"data.train_indices={indices[0]}", f"data.test_indices={indices[1]}"]
+    raise DataError(
+        f"{data} holds neither {parts[0].name} and {parts[1].name} nor npz_data/{whole.name} with splits/"
+        f"{indices[0].name}; give the folder of the rMD17 archive with --data."
+    )
+
+
+def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
+    """Ours by recipe and budget, published ones, and the zero row; energy MAE in meV / force MAE in meV/Å."""
+    chosen = [result for result in results if result["train"] == train]
+    columns = sorted({(result["budget"], result["recipe"]) for result in chosen}, key=lambda key: (key[1], key[0]))
+    molecules = [molecule for molecule in RMD17_MOLECULES if any(r["molecule"] == molecule for r in chosen)]
+    heads = [f"{recipe}, {budget / 60:g} min" for budget, recipe in columns]
+    table = Table(
+        f"rMD17, {train} training frames: test energy MAE, meV / force MAE, meV/Å (force cosine)",
+        ["molecule", *heads, *rmd17_models(train), "zero row"],
+    )
+    for molecule in molecules:
+        mine = [r for r in chosen if r["molecule"] == molecule]
+        cells = [_ours([r for r in mine if (r["budget"], r["recipe"]) == column]) for column in columns]
+        others = [_pair(rmd17(train, model, molecule)) for model in rmd17_models(train)]
+        zero = mine[0]["metrics"]
+        table.add(
+            molecule,
+            *cells,
+            *others,
+            f"{zero['zero_energy_mae_mev']:.0f} / {zero['zero_force_mae_mev_per_a']:.0f} (0)",
+        )
+    return table
+
+
+def _ours(results: list[dict[str, Any]]) -> str:
+    """Mean over seeds, with the standard deviation of the force error where there are several."""
+    if not results:
+        return ""
+    metrics = [result["metrics"] for result in results]
+    energy, forces, cosine = (
+        [float(m[name]) for m in metrics] for name in ("energy_mae_mev", "force_mae_mev_per_a", "force_cosine")
+    )
+    mean = sum(forces) / len(forces)
+    spread = ""
+    if len(forces) > 1:
+        spread = f" ± {(sum((f - mean) ** 2 for f in forces) / (len(forces) - 1)) ** 0.5:.2f}"
+    return f"{sum(energy) / len(energy):.2f} / {mean:.2f}{spread} ({sum(cosine) / len(cosine):.5f})"
+
+
+def _pair(values: tuple[float, float] | None) -> str:
+    return "" if values is None else f"{values[0]:g} / {values[1]:g}"

@@ -1,0 +1,76 @@
+import json
+import signal
+from multiprocessing import get_context
+
+import pytest
+
+from cliffordstf.bench.cells import Cell, Sweep, _lock, read_results
+from cliffordstf.train.config import load_config
+from cliffordstf.train.run import Silence
+
+
+@pytest.fixture
+def cells(options) -> list[Cell]:
+    return [Cell(f"lj-seed{seed}", {"kind": "lj"}, load_config(None, [*options, f"seed={seed}"])) for seed in (0, 1)]
+
+
+@pytest.fixture
+def sweep(tmp_path) -> Sweep:
+    return Sweep(tmp_path / "results", tmp_path / "work")
+
+
+def test_every_cell_leaves_one_result_and_is_not_run_again(sweep, cells, tmp_path):
+    said: list[str] = []
+    assert sweep.run(cells, said.append)
+    first, second = read_results(sweep.results)
+    assert (first["kind"], first["seed"], second["seed"]) == ("lj", 0, 1)
+    assert first["metrics"]["n_structures"] == 4
+    assert first["metrics"]["force_mae_mev_per_a"] != second["metrics"]["force_mae_mev_per_a"]
+    assert first["config"]["data"]["train"] == "clusters.extxyz"
+    assert str(tmp_path) not in json.dumps(first["config"])
+    assert first["history"][-1]["epoch"] == first["epochs"]
+    said.clear()
+    assert sweep.run(cells, said.append)
+    assert [line.split(": ")[1] for line in said] == ["done before", "done before"]
+
+
+def test_a_stopped_sweep_goes_on_where_it_was(sweep, cells):
+    class Stopper(Silence):
+        def step(self, progress, share, loss):
+            if progress.step == 3:
+                signal.raise_signal(signal.SIGTERM)
+
+    assert not sweep.run(cells, lambda _: None, Stopper())
+    assert not list(sweep.results.glob("*.json"))
+    assert sweep.run(cells, lambda _: None)
+    assert len(read_results(sweep.results)) == 2
+    uninterrupted = Sweep(sweep.results.with_name("results-2"), sweep.work.with_name("work-2"))
+    assert uninterrupted.run(cells, lambda _: None)
+    errors = [
+        [r["metrics"]["force_mae_mev_per_a"] for r in read_results(folder.results)] for folder in (sweep, uninterrupted)
+    ]
+    assert errors[0] == errors[1]
+
+
+def test_two_processes_do_not_run_the_same_cell(sweep, cells):
+    holder = get_context("spawn").Process(target=_hold, args=(sweep.work / "lj-seed0.lock", sweep.work / "held"))
+    holder.start()
+    try:
+        while not (sweep.work / "held").exists():
+            assert holder.is_alive()
+        said: list[str] = []
+        assert sweep.run(cells, said.append)
+        assert said[0] == "1/2 lj-seed0: another process is at it"
+        assert [result["seed"] for result in read_results(sweep.results)] == [1]
+    finally:
+        holder.kill()
+        holder.join()
+    assert sweep.run(cells, said.append), "the lock must go with its holder, even when it is killed"
+    assert len(read_results(sweep.results)) == 2
+
+
+def _hold(path, sign) -> None:
+    with _lock(path) as held:
+        assert held
+        sign.touch()
+        signal.pause()

@@ -7,7 +7,8 @@ An operator maps input tensors to one output tensor. Its `backward` is again a m
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from functools import cache
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -44,15 +45,31 @@ def wants(kind: Literal["geometry", "parameter"]) -> bool:
     return _State.wanted in ("all", kind)
 
 
+class Plan(Protocol):
+    """What an operator does, as a value that can be written as text."""
+
+    @property
+    def key(self) -> str:
+        """The plan as text."""
+        ...
+
+    @classmethod
+    def from_key(cls, key: str) -> "Plan":
+        """The plan of a text."""
+        ...
+
+
 class Operator:
-    """A map of tensors with two derivatives. Subclasses are immutable and found again by their `key`.
+    """A map of tensors with two derivatives. Made from a plan, immutable, and found again by the plan's key.
 
     Attributes:
         kind: Name of the class in the registry.
+        plan_type: Class of its plan.
         roles: Of every input: a feature carries both kinds of derivatives, geometry and parameters only one.
     """
 
     kind: ClassVar[str]
+    plan_type: ClassVar[type[Plan]]
     roles: tuple[Role, ...]
     registry: ClassVar[dict[str, type["Operator"]]] = {}
 
@@ -61,15 +78,19 @@ class Operator:
         if "kind" in cls.__dict__:
             Operator.registry[cls.kind] = cls
 
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+
     @property
     def key(self) -> str:
         """All that `from_key` needs to make the operator again, in this process or another."""
-        raise NotImplementedError
+        return str(self.plan.key)
 
     @classmethod
-    def from_key(cls, key: str) -> "Operator":
-        """The operator of a key."""
-        raise NotImplementedError
+    @cache
+    def from_key(cls, key: str) -> Self:
+        """The operator of a key, made once."""
+        return cls(cls.plan_type.from_key(key))
 
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
         """Shape of the output."""

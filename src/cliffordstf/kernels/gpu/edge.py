@@ -1,7 +1,5 @@
 """The edge operator: one program per atom and block of channels, which sums over the atom's edges in registers."""
 
-from functools import cache
-
 from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.gpu.code import Body, Channels, Place
 from cliffordstf.kernels.gpu.form import Derivative, Form
@@ -17,23 +15,13 @@ class EdgeTrilinear(FormOperator):
     """h (atoms, source, channels), w (edges, rows, channels), Y (edges, edge); the context is an `EdgeIndex`."""
 
     kind = "triton_edge_trilinear"
+    plan_type = EdgePlan
+    plan: EdgePlan
     roles = ("feature", "feature", "geometry")
     operands = ("x", "w", "y")
 
     def __init__(self, plan: EdgePlan) -> None:
-        super().__init__(Form.of_edges(plan))
-        self.plan = plan
-
-    @property
-    def key(self) -> str:
-        """The plan as text."""
-        return self.plan.key
-
-    @classmethod
-    @cache
-    def from_key(cls, key: str) -> "EdgeTrilinear":
-        """The operator of a plan, made once."""
-        return cls(EdgePlan.from_key(key))
+        super().__init__(plan, Form.of_edges(plan))
 
     def compute(self, derivative: Derivative, tensors: Named, context: Tensors) -> Named:
         """See `FormOperator.compute`."""

@@ -24,7 +24,8 @@ class FormOperator(Operator):
 
     operands: ClassVar[tuple[str, str, str]]
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, plan: Any, form: Form) -> None:
+        super().__init__(plan)
         self.form = form
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
 

@@ -1,7 +1,5 @@
 """The node product: one program per atom and block of channels; gradients of the weights by chunks of atoms."""
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
@@ -23,23 +21,13 @@ class NodeBilinear(FormOperator):
     """
 
     kind = "triton_node_bilinear"
+    plan_type = NodePlan
+    plan: NodePlan
     roles = ("feature", "feature", "parameter")
     operands = ("x", "y", "w")
 
     def __init__(self, plan: NodePlan) -> None:
-        super().__init__(Form.of_nodes(plan))
-        self.plan = plan
-
-    @property
-    def key(self) -> str:
-        """The plan as text."""
-        return self.plan.key
-
-    @classmethod
-    @cache
-    def from_key(cls, key: str) -> "NodeBilinear":
-        """The operator of a plan, made once."""
-        return cls(NodePlan.from_key(key))
+        super().__init__(plan, Form.of_nodes(plan))
 
     def compute(self, derivative: Derivative, tensors: Named, context: Tensors) -> Named:
         """See `FormOperator.compute`."""

@@ -1,6 +1,5 @@
 """The edge operators on the compiled kernels."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,20 +82,12 @@ class _EdgeKernel(MultilinearKernel):
 
     family = "edge"
 
+    plan_type = EdgePlan
+    plan: EdgePlan
+
     def __init__(self, plan: EdgePlan) -> None:
-        self.plan = plan
+        super().__init__(plan)
         self._tables: dict[torch.dtype, _Tables] = {}
-
-    @property
-    @override
-    def key(self) -> str:
-        return self.plan.key
-
-    @classmethod
-    @override
-    @cache
-    def from_key(cls, key: str) -> "_EdgeKernel":
-        return cls(EdgePlan.from_key(key))
 
     @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:

@@ -1,7 +1,6 @@
 """The scalar gate on the compiled kernels."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 from torch import Tensor
@@ -16,23 +15,14 @@ class ScalarGate(Operator):
     """x (atoms, components, channels), z (atoms, gated tracks, channels), b (gated tracks, channels)."""
 
     kind = "scalar_gate"
+    plan_type = GatePlan
+    plan: GatePlan
     roles = ("feature", "feature", "parameter")
 
     def __init__(self, plan: GatePlan) -> None:
-        self.plan = plan
+        super().__init__(plan)
         self._tracks = np.array(plan.tracks, dtype=np.int32).reshape(-1, 2)
         self._address = self._tracks.ctypes.data
-
-    @property
-    @override
-    def key(self) -> str:
-        return self.plan.key
-
-    @classmethod
-    @override
-    @cache
-    def from_key(cls, key: str) -> "ScalarGate":
-        return cls(GatePlan.from_key(key))
 
     @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:

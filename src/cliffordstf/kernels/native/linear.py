@@ -1,7 +1,6 @@
 """Linear maps over channels, track by track, on the compiled kernels."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import torch
@@ -18,24 +17,15 @@ class TrackLinearSum(Operator):
     """Σ over terms of scale · x W: inputs x (atoms, components, in), W (tracks, in, out) of every term in turn."""
 
     kind = "track_linear"
+    plan_type = LinearPlan
+    plan: LinearPlan
 
     def __init__(self, plan: LinearPlan) -> None:
-        self.plan = plan
+        super().__init__(plan)
         self.roles = ("feature", "parameter") * len(plan.terms)
         self._tracks = [np.array(term.tracks, dtype=np.int32).reshape(-1, 4) for term in plan.terms]
         self._addresses = [tracks.ctypes.data for tracks in self._tracks]
         self._components = [int(tracks[:, 2].sum()) for tracks in self._tracks]
-
-    @property
-    @override
-    def key(self) -> str:
-        return self.plan.key
-
-    @classmethod
-    @override
-    @cache
-    def from_key(cls, key: str) -> "TrackLinearSum":
-        return cls(LinearPlan.from_key(key))
 
     @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:

@@ -1,7 +1,5 @@
 """The node product on the compiled kernels."""
 
-from functools import cache
-
 import numpy as np
 import torch
 from typing_extensions import override
@@ -24,12 +22,14 @@ class NodeBilinear(MultilinearKernel):
     """
 
     kind = "node_bilinear"
+    plan_type = NodePlan
+    plan: NodePlan
     family = "node"
     roles = ("feature", "feature", "parameter")
     operands = (("x", True), ("y", True), ("w", True))
 
     def __init__(self, plan: NodePlan) -> None:
-        self.plan = plan
+        super().__init__(plan)
         paths: list[list[int]] = []
         entries: list[tuple[int, int, int, float]] = []
         tables = plan.tables(torch.float64, torch.device("cpu"))
@@ -50,17 +50,6 @@ class NodeBilinear(MultilinearKernel):
         self._entries = {dtype: np.array(entries, dtype=kind) for dtype, kind in _ENTRIES.items()}
         self._addresses = {dtype: array.ctypes.data for dtype, array in self._entries.items()}
         self._path_address = self._paths.ctypes.data
-
-    @property
-    @override
-    def key(self) -> str:
-        return self.plan.key
-
-    @classmethod
-    @override
-    @cache
-    def from_key(cls, key: str) -> "NodeBilinear":
-        return cls(NodePlan.from_key(key))
 
     @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:

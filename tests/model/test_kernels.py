@@ -97,3 +97,29 @@ def test_the_written_out_gradient_equals_autograd(overrides):
     pieces = pair_gradients(potential.model, batch, species, chunk=5, pair_chunk=17)
     whole = pair_gradients(potential.model, batch, species)
     torch.testing.assert_close(pieces.gradients, whole.gradients, rtol=1e-12, atol=1e-12)
+
+
+@needs_compiler
+def test_inference_sees_changed_weights():
+    """Prepared weights are made again after an update in place, a loaded state and a change of precision."""
+    potential = cliffordstf.build("default", elements=ELEMENTS, seed=0, channels=8)
+    batch = potential.batch(structures(2))
+
+    def check(tolerance: float) -> torch.Tensor:
+        ours, theirs = potential(batch).forces, potential(batch, train=True).forces
+        torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=tolerance)
+        return ours
+
+    first = check(1e-4)
+    with torch.no_grad():
+        for parameter in potential.parameters():
+            parameter.mul_(0.9)
+    second = check(1e-4)
+    assert not torch.allclose(first, second)
+    potential.load_state_dict(cliffordstf.build("default", elements=ELEMENTS, seed=1, channels=8).state_dict())
+    assert not torch.allclose(second, check(1e-4))
+    potential.double()
+    check(1e-10)
+    with torch.inference_mode():
+        inside = cliffordstf.build("default", elements=ELEMENTS, seed=1, channels=8)
+        torch.testing.assert_close(inside(batch).forces, potential(batch).forces, rtol=0, atol=1e-3)

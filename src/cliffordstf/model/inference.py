@@ -5,9 +5,10 @@ systems, and memory on large ones: of the stages that concern each atom alone on
 between is made again, a few thousand atoms at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +19,8 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.kernels import kernel_name
 from cliffordstf.kernels.native.edge import EdgeConvolution
 from cliffordstf.kernels.native.gate import ScalarGate
-from cliffordstf.kernels.native.linear import TrackLinearSum
+from cliffordstf.kernels.native.linear import PreparedLinear
 from cliffordstf.kernels.native.node import NodeBilinear
-from cliffordstf.kernels.plan import LinearPlan
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.nn.interaction import DefaultInteraction
 from cliffordstf.nn.linear import SILU_GAIN
@@ -58,10 +58,7 @@ def pair_gradients(
 ) -> PairGradients:
     """Atomic energies and the gradient of their sum."""
     pairs = _Pairs(model, batch.pair_vectors().to(model.embedding.weight.dtype), pair_chunk)
-    layers = [
-        _Layer(cast("DefaultInteraction", layer), cast("nn.Sequential", readout))
-        for layer, readout in zip(model.layers, model.layer_readouts, strict=True)
-    ]
+    layers = _layers(model)
     features = [model.embedding(species)[:, None]]
     sums: list[Tensor] = []
     kept: list[_Stage | None] = []
@@ -158,37 +155,54 @@ def _chunks(atoms: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, atoms))
 
 
+_prepared: "WeakKeyDictionary[DefaultModel, tuple[Hashable, list[_Layer]]]" = WeakKeyDictionary()
+
+
+def _layers(model: DefaultModel) -> "list[_Layer]":
+    """The layers as explicit operators, made again when a weight has changed."""
+    state = tuple((p.data_ptr(), -1 if p.is_inference() else p._version) for p in model.parameters())
+    found = _prepared.get(model)
+    if found is None or found[0] != state:
+        layers = [
+            _Layer(cast("DefaultInteraction", layer), cast("nn.Sequential", readout))
+            for layer, readout in zip(model.layers, model.layer_readouts, strict=True)
+        ]
+        found = _prepared[model] = (state, layers)
+    return found[1]
+
+
 class _Layer:
-    """A layer and its readout as explicit operators."""
+    """A layer and its readout as explicit operators, with the linear maps' weights ready for both directions."""
 
     def __init__(self, layer: DefaultInteraction, readout: nn.Sequential) -> None:
-        self.layer, self.readout = layer, readout
+        self.readout = readout
+        self.layout, self.mixing = layer.layout, layer.convolution.mixing
         self.convolution = EdgeConvolution.from_key(layer.convolution.plan.key)
         self.products = [NodeBilinear.from_key(plan.key) for plan in layer.product.plans]
         self.weights = list(layer.product.weights)
-        self.linears = [linear.weight for linear in layer._linears()]
-
-    def _sent(self, features: Tensor) -> Tensor:
-        return _linear(self.layer.linear_up.plan).forward([features, self.layer.linear_up.weight], ())
+        self.up = PreparedLinear(layer.linear_up.plan, [layer.linear_up.weight])
+        self.down = PreparedLinear(layer.linear_aggregate.plan, [layer.linear_aggregate.weight])
+        self.mix = PreparedLinear(layer.mix, [linear.weight for linear in layer._linears()])
+        self.update = PreparedLinear(layer.update, [layer.linear_out.weight, layer.skip.weight])
+        self.gate = layer.gate
+        self.logits = None if self.gate.weight is None else PreparedLinear(self.gate.logits, [self.gate.weight])
+        self.gating = None if self.gate.weight is None else ScalarGate.from_key(self.gate.plan.key)
 
     def aggregate(self, features: Tensor, radial: Tensor, directions: Tensor, batch: Batch) -> Tensor:
         """The convolution, (atoms, components, channels)."""
-        inputs = [self._sent(features), radial, self.layer.convolution.mixing, directions]
+        inputs = [self.up.forward([features]), radial, self.mixing, directions]
         return self.convolution.forward(inputs, batch.edges)
 
     def aggregate_backward(
         self, gradient: Tensor, features: Tensor, radial: Tensor, directions: Tensor, batch: Batch, with_source: bool
     ) -> tuple[Tensor | None, Tensor, Tensor]:
         """Gradients with respect to features (if asked for), radial functions and directions."""
-        inputs = [self._sent(features), radial, self.layer.convolution.mixing, directions]
+        inputs = [self.up.forward([features]), radial, self.mixing, directions]
         wanted = [with_source, True, False, True]
         sent, functions, _, turned = self.convolution.backward(gradient, inputs, batch.edges, wanted)
         assert functions is not None
         assert turned is not None
-        if sent is None:
-            return None, functions, turned
-        up = self.layer.linear_up
-        return _linear(up.plan).backward(sent, [features, up.weight], (), [True, False])[0], functions, turned
+        return None if sent is None else self.up.backward(sent)[0], functions, turned
 
     def stage(self, aggregate: Tensor, features: Tensor, species: Tensor) -> "_Stage":
         """What happens to each atom by itself."""
@@ -198,7 +212,7 @@ class _Layer:
         self, aggregate: Tensor, features: Tensor, species: Tensor, energies: Tensor, parts: list[slice]
     ) -> Tensor:
         """Output of the stage, part by part; adds to the energies."""
-        result = aggregate.new_empty(len(species), self.layer.layout.dims, aggregate.shape[2])
+        result = aggregate.new_empty(len(species), self.layout.dims, aggregate.shape[2])
         for part in parts:
             stage = self.stage(aggregate[part], features[part], species[part])
             result[part] = stage.output
@@ -221,63 +235,43 @@ class _Stage:
     """Products, mixing, gate, update and readout of some atoms, with what their gradient needs."""
 
     def __init__(self, owner: _Layer, aggregate: Tensor, features: Tensor, species: Tensor) -> None:
-        layer = owner.layer
-        self.owner, self.species, self.features = owner, species.contiguous(), features
-        self.aggregate = aggregate
-        first = _linear(layer.linear_aggregate.plan).forward([aggregate, layer.linear_aggregate.weight], ())
+        self.owner, self.species = owner, species.contiguous()
+        first = owner.down.forward([aggregate])
         self.powers = [first]
         for product, weights in zip(owner.products, owner.weights, strict=True):
             self.powers.append(product.forward([first, self.powers[-1], weights], [self.species]))
-        self.mixed = _linear(layer.mix).forward(self._terms(), ())
-        gate = layer.gate
-        if gate.weight is None or gate.bias is None:
-            self.logits = None
-            gated = nn.functional.silu(self.mixed) * SILU_GAIN
-        else:
-            self.logits = _linear(gate.logits).forward([self.mixed, gate.weight], ())
-            gated = ScalarGate.from_key(gate.plan.key).forward([self.mixed, self.logits, gate.bias], ())
-        self.gated = gated
-        self.output = _linear(layer.update).forward([gated, layer.linear_out.weight, features, layer.skip.weight], ())
-        self.scalars = layer.layout.take(self.output, SCALAR)[:, 0]
+        self.mixed = owner.mix.forward([*self.powers, features])
+        self.logits = None if owner.logits is None else owner.logits.forward([self.mixed])
+        self.output = owner.update.forward([self._gated(), features])
+        self.scalars = owner.layout.take(self.output, SCALAR)[:, 0]
         self.energies = owner.readout(self.scalars)[:, 0]
 
-    def _terms(self) -> list[Tensor]:
-        features = [*self.powers, self.features]
-        return [tensor for pair in zip(features, self.owner.linears, strict=True) for tensor in pair]
+    def _gated(self) -> Tensor:
+        gate = self.owner.gate
+        if self.owner.gating is None or self.logits is None or gate.bias is None:
+            return nn.functional.silu(self.mixed) * SILU_GAIN
+        return self.owner.gating.forward([self.mixed, self.logits, gate.bias], ())
 
     def backward(self, gradient: Tensor | None) -> tuple[Tensor, Tensor]:
         """Gradients with respect to the aggregate and the features, from that of the output (and of the energies)."""
-        owner, layer = self.owner, self.owner.layer
+        owner = self.owner
         total = torch.zeros_like(self.output) if gradient is None else gradient.clone()
-        total[:, layer.layout.slice(SCALAR).start] += _readout_gradient(owner.readout, self.scalars)
-        update = [self.gated, layer.linear_out.weight, self.features, layer.skip.weight]
-        gated, _, features, _ = _linear(layer.update).backward(total, update, (), [True, False, True, False])
-        assert gated is not None
-        assert features is not None
-        mixed = self._gate_backward(gated)
-        terms = self._terms()
-        wanted = [index % 2 == 0 for index in range(len(terms))]
-        *powers, own = _linear(layer.mix).backward(mixed, terms, (), wanted)[::2]
-        assert own is not None
+        total[:, owner.layout.slice(SCALAR).start] += _readout_gradient(owner.readout, self.scalars)
+        gated, features = owner.update.backward(total)
+        *powers, own = owner.mix.backward(self._gate_backward(gated))
         features += own
-        first = self._products_backward([power for power in powers if power is not None])
-        linear = layer.linear_aggregate
-        aggregate = _linear(linear.plan).backward(first, [self.aggregate, linear.weight], (), [True, False])[0]
-        assert aggregate is not None
-        return aggregate, features
+        return owner.down.backward(self._products_backward(powers))[0], features
 
     def _gate_backward(self, gradient: Tensor) -> Tensor:
-        gate = self.owner.layer.gate
-        if gate.weight is None or gate.bias is None or self.logits is None:
+        owner = self.owner
+        if owner.gating is None or owner.logits is None or self.logits is None or owner.gate.bias is None:
             sigmoid = torch.sigmoid(self.mixed)
             return gradient * (sigmoid + self.mixed * sigmoid * (1 - sigmoid)) * SILU_GAIN
-        inputs = [self.mixed, self.logits, gate.bias]
-        mixed, logits, _ = ScalarGate.from_key(gate.plan.key).backward(gradient, inputs, (), [True, True, False])
+        inputs = [self.mixed, self.logits, owner.gate.bias]
+        mixed, logits, _ = owner.gating.backward(gradient, inputs, (), [True, True, False])
         assert mixed is not None
         assert logits is not None
-        through = _linear(gate.logits).backward(logits, [self.mixed, gate.weight], (), [True, False])[0]
-        assert through is not None
-        mixed += through
+        mixed += owner.logits.backward(logits)[0]
         return mixed
 
     def _products_backward(self, gradients: list[Tensor]) -> Tensor:
@@ -292,10 +286,6 @@ class _Stage:
             first += left
             gradients[index] += right
         return first
-
-
-def _linear(plan: LinearPlan) -> TrackLinearSum:
-    return TrackLinearSum.from_key(plan.key)
 
 
 def _readout_gradient(network: nn.Sequential, scalars: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class LinearArgs(Structure):
         *_fields("tracks", "track"),
         *_fields("atoms source target inputs outputs", "x w g y dx dw"),
         ("scale", c_double),
-        *_fields("threads", ""),
+        *_fields("ready threads", ""),
     ]
 
 

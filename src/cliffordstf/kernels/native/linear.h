@@ -9,6 +9,7 @@ namespace cstf {
 
 struct LinearTrack {
     int32_t from, to, dims, matrix;  // first components, components, which matrix
+    int32_t add, add_back;           // whether something is there already to be added to, in y and in dx
 };
 
 struct LinearArgs {
@@ -19,6 +20,7 @@ struct LinearArgs {
     const void *x, *w, *g;
     void *y, *dx, *dw;
     double scale;
+    int64_t ready;                   // w is scaled already, and for the gradient of x transposed
     int64_t threads;
 };
 
@@ -29,12 +31,13 @@ class TrackLinear {
   public:
     explicit TrackLinear(const LinearArgs& args) : s(args) {}
 
-    // y[i, to] += scale . x[i, from] W
+    // y[i, to] (+)= scale . x[i, from] W
     void forward() {
         std::vector<T> matrices;
-        if (s.scale != 1) matrices = scaled(false);
+        const bool as_it_is = s.ready || s.scale == 1;
+        if (!as_it_is) matrices = scaled(false);
         product(static_cast<const T*>(s.x), s.source, s.inputs, static_cast<T*>(s.y), s.target, s.outputs,
-                s.scale != 1 ? matrices.data() : static_cast<const T*>(s.w), false);
+                as_it_is ? static_cast<const T*>(s.w) : matrices.data(), false);
     }
 
     // Whichever gradients have a place to go to.
@@ -46,11 +49,12 @@ class TrackLinear {
   private:
     const LinearArgs& s;
 
-    // dx[i, from] += scale . g[i, to] W^T
+    // dx[i, from] (+)= scale . g[i, to] W^T
     void input_gradient() {
-        std::vector<T> matrices(scaled(true));
+        std::vector<T> matrices;
+        if (!s.ready) matrices = scaled(true);
         product(static_cast<const T*>(s.g), s.target, s.outputs, static_cast<T*>(s.dx), s.source, s.inputs,
-                matrices.data(), true);
+                s.ready ? static_cast<const T*>(s.w) : matrices.data(), true);
     }
 
     // dW = scale . sum over atoms of x^T g
@@ -121,8 +125,12 @@ class TrackLinear {
                     }
                 const T* b = matrices + t.matrix * s.inputs * s.outputs;
                 const int rows = static_cast<int>(a.size());
-                gemm_nn<T, true>(rows, a.data(), static_cast<int>(depth), b, width, c.data(),
-                                 static_cast<int>(width));
+                if (reverse ? t.add_back : t.add)
+                    gemm_nn<T, true>(rows, a.data(), static_cast<int>(depth), b, width, c.data(),
+                                     static_cast<int>(width));
+                else
+                    gemm_nn<T, false>(rows, a.data(), static_cast<int>(depth), b, width, c.data(),
+                                      static_cast<int>(width));
             }
         }
     }

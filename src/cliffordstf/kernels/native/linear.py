@@ -1,9 +1,11 @@
 """Linear maps over channels, track by track, on the compiled kernels."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
@@ -11,6 +13,8 @@ from cliffordstf.kernels.native.kernel import padded, padded_channels
 from cliffordstf.kernels.native.library import Library, LinearArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import LinearPlan
+
+IntTable: TypeAlias = NDArray[np.int32]
 
 
 class TrackLinearSum(Operator):
@@ -23,8 +27,11 @@ class TrackLinearSum(Operator):
     def __init__(self, plan: LinearPlan) -> None:
         super().__init__(plan)
         self.roles = ("feature", "parameter") * len(plan.terms)
-        self._tracks = [np.array(term.tracks, dtype=np.int32).reshape(-1, 4) for term in plan.terms]
-        self._addresses = [tracks.ctypes.data for tracks in self._tracks]
+        self._tracks, self._is_full, self._fills_source = _first_writes(plan)
+        # For sums of other terms than these, in another order: everything is added to zeros.
+        self._adding = [tracks.copy() for tracks in self._tracks]
+        for tracks in self._adding:
+            tracks[:, 4] = 1
         self._components = [int(tracks[:, 2].sum()) for tracks in self._tracks]
 
     @override
@@ -64,13 +71,15 @@ class TrackLinearSum(Operator):
     def _sum(self, terms: Sequence[tuple[int, Tensor, Tensor]], atoms: int, channels: int) -> Tensor:
         like = terms[0][1]
         width = padded_channels(channels, like.dtype)
-        # Zeros, because terms are added to it and need not reach every track.
-        out = like.new_zeros(atoms, self.plan.target_dims, width)
+        in_order = [index for index, _, _ in terms] == list(range(len(self._tracks)))
+        new = like.new_empty if in_order and self._is_full else like.new_zeros
+        out = new(atoms, self.plan.target_dims, width)
         args, keep = (LinearArgs * len(terms))(), []
         for arg, (index, x, w) in zip(args, terms, strict=True):
             weights = padded(w, width)
             keep.append(weights)
             self._describe(arg, index, x.shape[2], width, atoms)
+            arg.track = (self._tracks if in_order else self._adding)[index].ctypes.data
             arg.x, arg.w, arg.y = pointer(x), pointer(weights), pointer(out)
         _kernels(like.dtype).call_linear("forward", args)
         return out if width == channels else out[..., :channels].contiguous()
@@ -90,7 +99,8 @@ class TrackLinearSum(Operator):
             width = padded_channels(x.shape[2], x.dtype)
             ready = [padded(other_x, width), _padded_matrices(other_w, width, outputs)]
             keep.append(ready)
-            dx = x.new_zeros(*x.shape[:2], width) if want_x and other_w is not None else None
+            new = x.new_empty if self._fills_source[index] else x.new_zeros
+            dx = new(*x.shape[:2], width) if want_x and other_w is not None else None
             dw = w.new_empty(w.shape[0], width, outputs) if want_w and other_x is not None else None
             self._describe(arg, index, width, outputs, x.shape[0])
             arg.g, arg.x, arg.w, arg.dx, arg.dw = (pointer(tensor) for tensor in (g, *ready, dx, dw))
@@ -99,10 +109,90 @@ class TrackLinearSum(Operator):
         return [_cut(result, tensor) for result, tensor in zip(results, inputs, strict=True)]
 
     def _describe(self, args: LinearArgs, index: int, inputs: int, outputs: int, atoms: int) -> None:
-        args.tracks, args.track, args.atoms = len(self._tracks[index]), self._addresses[index], atoms
+        args.tracks, args.track, args.atoms = len(self._tracks[index]), self._tracks[index].ctypes.data, atoms
         args.source, args.target = self.plan.terms[index].source_dims, self.plan.target_dims
         args.inputs, args.outputs, args.scale = inputs, outputs, self.plan.scale
         args.threads = threads_for(atoms * self._components[index] * inputs * outputs)
+
+
+class PreparedLinear:
+    """A `TrackLinearSum` whose weights stay as they are: scaled, padded and transposed once.
+
+    Args:
+        plan: Of the sum.
+        weights: Of each term, (tracks, in, out).
+    """
+
+    def __init__(self, plan: LinearPlan, weights: Sequence[Tensor]) -> None:
+        like = weights[0]
+        self._kernels = _kernels(like.dtype)
+        self._tracks, self._is_full, self._fills_source = _first_writes(plan)
+        self._dims = [term.source_dims for term in plan.terms], plan.target_dims
+        self._sizes = [tuple(weight.shape[1:]) for weight in weights]
+        self._outputs = padded_channels(like.shape[2], like.dtype)
+        inputs = [padded_channels(weight.shape[1], like.dtype) for weight in weights]
+        self._work = [
+            int(tracks[:, 2].sum()) * width * self._outputs for tracks, width in zip(self._tracks, inputs, strict=True)
+        ]
+        scaled = [
+            _padded_matrices(weight * plan.scale, width, self._outputs)
+            for weight, width in zip(weights, inputs, strict=True)
+        ]
+        self._weights = [weight.contiguous() for weight in scaled if weight is not None]
+        self._transposed = [weight.mT.contiguous() for weight in self._weights]
+        self._forward, self._backward = (LinearArgs * len(weights))(), (LinearArgs * len(weights))()
+        for args, matrices in ((self._forward, self._weights), (self._backward, self._transposed)):
+            for arg, tracks, dims, width, matrix in zip(
+                args, self._tracks, self._dims[0], inputs, matrices, strict=True
+            ):
+                arg.tracks, arg.track, arg.source, arg.target = len(tracks), tracks.ctypes.data, dims, self._dims[1]
+                arg.inputs, arg.outputs, arg.scale, arg.ready, arg.w = width, self._outputs, 1.0, 1, pointer(matrix)
+
+    def forward(self, features: Sequence[Tensor]) -> Tensor:
+        """(atoms, components, in) of each term -> (atoms, components, out)."""
+        atoms = features[0].shape[0]
+        new = features[0].new_empty if self._is_full else features[0].new_zeros
+        out = new(atoms, self._dims[1], self._outputs)
+        ready = [padded(x, arg.inputs) for x, arg in zip(features, self._forward, strict=True)]
+        args = type(self._forward).from_buffer_copy(self._forward)  # a copy: several threads may be at it
+        for arg, x, work in zip(args, ready, self._work, strict=True):
+            arg.atoms, arg.x, arg.y, arg.threads = atoms, pointer(x), out.data_ptr(), threads_for(atoms * work)
+        self._kernels.call_linear("forward", args)
+        channels = self._sizes[0][1]
+        return out if channels == self._outputs else out[..., :channels].contiguous()
+
+    def backward(self, gradient: Tensor) -> list[Tensor]:
+        """Gradient of the output -> that of the features of each term."""
+        atoms, g = gradient.shape[0], padded(gradient, self._outputs)
+        args, results = type(self._backward).from_buffer_copy(self._backward), []
+        for arg, dims, fills, work in zip(args, self._dims[0], self._fills_source, self._work, strict=True):
+            dx = (gradient.new_empty if fills else gradient.new_zeros)(atoms, dims, arg.inputs)
+            arg.atoms, arg.g, arg.dx, arg.threads = atoms, pointer(g), dx.data_ptr(), threads_for(atoms * work)
+            results.append(dx)
+        self._kernels.call_linear("backward", args)
+        return [
+            dx if dx.shape[2] == size[0] else dx[..., : size[0]].contiguous()
+            for dx, size in zip(results, self._sizes, strict=True)
+        ]
+
+
+def _first_writes(plan: LinearPlan) -> tuple[list[IntTable], bool, list[bool]]:
+    """Tracks of each term with marks for those that add to what another has written.
+
+    Returns:
+        Tables (tracks, 6); whether all of the target is written; for each term whether all of its source is, on the
+        way back.
+    """
+    tables, fills, seen = [], [], set[tuple[int, int]]()
+    for term in plan.terms:
+        rows, back = [], set[tuple[int, int]]()
+        for start, target, dims, matrix in term.tracks:
+            rows.append([start, target, dims, matrix, int((target, dims) in seen), int((start, dims) in back)])
+            seen.add((target, dims))
+            back.add((start, dims))
+        tables.append(np.array(rows, dtype=np.int32).reshape(-1, 6))
+        fills.append(sum(dims for _, dims in back) == term.source_dims)
+    return tables, sum(dims for _, dims in seen) == plan.target_dims, fills
 
 
 def _padded_matrices(matrices: Maybe, inputs: int, outputs: int) -> Maybe:

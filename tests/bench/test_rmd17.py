@@ -54,7 +54,7 @@ def test_bad_requests_are_refused_with_one_sentence(archive):
         rmd17_cell(archive, "ethanal")
     with pytest.raises(ConfigError, match="between 1 and 1000"):
         rmd17_cell(archive, "ethanol", train=5000)
-    with pytest.raises(DataError, match="rmd17_uracil_train_01.npz"):
+    with pytest.raises(DataError, match=r"rmd17_uracil_train_01\.npz"):
         rmd17_cell(archive, "uracil")
 
 

@@ -285,7 +285,7 @@ def check_registered_operators() -> None:
     ):
         key = (edge_plan(SMALL, 1) if operator is EdgeTrilinear else node_plan(SMALL)).key
         inputs = random_tensors(shapes, 8)
-        registered = torch.ops.cliffordstf.forward(operator.kind, key, inputs, list(context))
+        registered = torch.ops.cliffordstf.forward(operator.kind, key, [*inputs, *context], len(inputs))
         torch.testing.assert_close(registered, operation(*inputs), rtol=0, atol=0)
 
 

@@ -22,7 +22,7 @@ from cliffordstf.simulate.settings import MDSettings
 
 @pytest.fixture(scope="module")
 def potential() -> cliffordstf.Potential:
-    return cliffordstf.build("default/small", elements=["H", "C", "O"], seed=0, channels=8, energy_scale=0.02)
+    return cliffordstf.build("default/small", elements=["H", "C", "O"], seed=0, channels=8)
 
 
 def copper(size: int = 2) -> Atoms:

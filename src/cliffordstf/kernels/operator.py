@@ -118,7 +118,7 @@ class Operator:
     def __call__(self, inputs: Tensors, context: Tensors = ()) -> Tensor:
         """Apply the operator; differentiable twice."""
         if is_traced(inputs):
-            result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, list(inputs), list(context))
+            result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, [*inputs, *context], len(inputs))
             return result
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
             return self.forward([tensor.detach().contiguous() for tensor in inputs], context)
@@ -231,29 +231,32 @@ def _absent(tensors: Sequence[Tensor], present: Sequence[bool]) -> list[Maybe]:
     return [tensor if there else None for tensor, there in zip(tensors, present, strict=True)]
 
 
+# Inputs and context go in one list, the first `count` of it being inputs: ahead-of-time compiled code cannot pass empty
+# lists of tensors.
+
+
 @torch.library.custom_op("cliffordstf::forward", mutates_args=())
-def _forward(kind: str, key: str, inputs: list[Tensor], context: list[Tensor]) -> Tensor:
-    return _find(kind, key).forward([tensor.contiguous() for tensor in inputs], context)
+def _forward(kind: str, key: str, tensors: list[Tensor], count: int) -> Tensor:
+    return _find(kind, key).forward([tensor.contiguous() for tensor in tensors[:count]], tensors[count:])
 
 
 @_forward.register_fake
-def _(kind: str, key: str, inputs: list[Tensor], context: list[Tensor]) -> Tensor:
-    return inputs[0].new_empty(_find(kind, key).shape(inputs, context))
+def _(kind: str, key: str, tensors: list[Tensor], count: int) -> Tensor:
+    return tensors[0].new_empty(_find(kind, key).shape(tensors[:count], tensors[count:]))
 
 
 @torch.library.custom_op("cliffordstf::backward", mutates_args=())
 def _backward(
-    kind: str, key: str, gradient: Tensor, inputs: list[Tensor], context: list[Tensor], wanted: list[bool]
+    kind: str, key: str, gradient: Tensor, tensors: list[Tensor], count: int, wanted: list[bool]
 ) -> list[Tensor]:
-    ready = [tensor.contiguous() for tensor in inputs]
-    return _present(_find(kind, key).backward(gradient.contiguous(), ready, context, wanted), gradient)
+    ready = [tensor.contiguous() for tensor in tensors[:count]]
+    return _present(_find(kind, key).backward(gradient.contiguous(), ready, tensors[count:], wanted), gradient)
 
 
 @_backward.register_fake
-def _(
-    _kind: str, _key: str, _gradient: Tensor, inputs: list[Tensor], _context: list[Tensor], wanted: list[bool]
-) -> list[Tensor]:
-    return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in zip(inputs, wanted, strict=True)]
+def _(_kind: str, _key: str, _gradient: Tensor, tensors: list[Tensor], count: int, wanted: list[bool]) -> list[Tensor]:
+    pairs = zip(tensors[:count], wanted, strict=True)
+    return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in pairs]
 
 
 @torch.library.custom_op("cliffordstf::second", mutates_args=())
@@ -263,13 +266,13 @@ def _second(
     cotangents: list[Tensor],
     given: list[bool],
     gradient: Tensor,
-    inputs: list[Tensor],
-    context: list[Tensor],
+    tensors: list[Tensor],
+    count: int,
     wanted: list[bool],
 ) -> list[Tensor]:
-    ready = [tensor.contiguous() for tensor in inputs]
+    ready = [tensor.contiguous() for tensor in tensors[:count]]
     known = [None if tensor is None else tensor.contiguous() for tensor in _absent(cotangents, given)]
-    results = _find(kind, key).second(known, gradient.contiguous(), ready, context, wanted)
+    results = _find(kind, key).second(known, gradient.contiguous(), ready, tensors[count:], wanted)
     # What a zero cotangent does not reach is zero.
     complete = [
         torch.zeros_like(tensor) if result is None and want else result
@@ -285,44 +288,40 @@ def _(
     _cotangents: list[Tensor],
     _given: list[bool],
     gradient: Tensor,
-    inputs: list[Tensor],
-    _context: list[Tensor],
+    tensors: list[Tensor],
+    count: int,
     wanted: list[bool],
 ) -> list[Tensor]:
-    tensors = [gradient, *inputs]
-    return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in zip(tensors, wanted, strict=True)]
+    pairs = zip((gradient, *tensors[:count]), wanted, strict=True)
+    return [t.new_empty(t.shape) if want else t.new_empty(0) for t, want in pairs]
 
 
 def _save_forward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
-    ctx.kind, ctx.key, tensors, context = inputs
-    ctx.count = len(tensors)
-    ctx.save_for_backward(*tensors, *context)
+    ctx.kind, ctx.key, tensors, ctx.count = inputs
+    ctx.save_for_backward(*tensors)
 
 
 def _differentiate_forward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    saved = list(ctx.saved_tensors)
-    inputs, context = saved[: ctx.count], saved[ctx.count :]
-    wanted = _find(ctx.kind, ctx.key)._mask(list(ctx.needs_input_grad[2]))
-    results = torch.ops.cliffordstf.backward(ctx.kind, ctx.key, gradient, inputs, context, wanted)
-    return None, None, _absent(results, wanted), [None] * len(context)
+    tensors = list(ctx.saved_tensors)
+    wanted = _find(ctx.kind, ctx.key)._mask(list(ctx.needs_input_grad[2][: ctx.count]))
+    results = torch.ops.cliffordstf.backward(ctx.kind, ctx.key, gradient, tensors, ctx.count, wanted)
+    return None, None, [*_absent(results, wanted), *[None] * (len(tensors) - ctx.count)], None
 
 
 def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:  # noqa: ARG001
-    ctx.kind, ctx.key, gradient, tensors, context, ctx.given = inputs
-    ctx.count = len(tensors)
-    ctx.save_for_backward(gradient, *tensors, *context)
+    ctx.kind, ctx.key, gradient, tensors, ctx.count, ctx.given = inputs
+    ctx.save_for_backward(gradient, *tensors)
 
 
 def _differentiate_backward(ctx: Any, cotangents: list[Tensor]) -> tuple[Any, ...]:
-    gradient, *saved = ctx.saved_tensors
-    inputs, context = saved[: ctx.count], saved[ctx.count :]
+    gradient, *tensors = ctx.saved_tensors
     operator = _find(ctx.kind, ctx.key)
-    wanted = [bool(ctx.needs_input_grad[2]), *operator._mask(list(ctx.needs_input_grad[3]))]
+    wanted = [bool(ctx.needs_input_grad[2]), *operator._mask(list(ctx.needs_input_grad[3][: ctx.count]))]
     results = torch.ops.cliffordstf.second(
-        ctx.kind, ctx.key, list(cotangents), ctx.given, gradient, inputs, context, wanted
+        ctx.kind, ctx.key, list(cotangents), ctx.given, gradient, tensors, ctx.count, wanted
     )
     first, *rest = _absent(results, wanted)
-    return None, None, first, rest, [None] * len(context), None
+    return None, None, first, [*rest, *[None] * (len(tensors) - ctx.count)], None, None
 
 
 _forward.register_autograd(_differentiate_forward, setup_context=_save_forward)

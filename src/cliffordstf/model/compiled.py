@@ -63,7 +63,7 @@ def trace(potential: Potential, example: Batch, stress: bool = False, train: boo
     tracer: Callable[..., Any] = make_fx(pure, tracing_mode="symbolic", _allow_non_fake_inputs=True)
     # Without this, sizes that happen to be equal in the example are taken to be equal for ever.
     with sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
-        graph: torch.fx.GraphModule = tracer(_state(potential), batch_tensors(example))
+        graph: torch.fx.GraphModule = tracer(program_state(potential), batch_tensors(example))
     _drop_detaches(graph)
     return graph
 
@@ -80,15 +80,30 @@ def _drop_detaches(graph: torch.fx.GraphModule) -> None:
     graph.recompile()
 
 
-def _state(potential: Potential) -> dict[str, Tensor]:
+def program_state(potential: Potential) -> dict[str, Tensor]:
+    """Weights and buffers, as traced and exported programs take them."""
     tensors = {**dict(potential.named_parameters()), **dict(potential.named_buffers())}
     return {f"potential.{name}": tensor for name, tensor in tensors.items()}
+
+
+def export(potential: Potential, example: Batch, stress: bool = False) -> torch.export.ExportedProgram:
+    """Energy, atomic energies, forces and, if asked for, stress as a program for `torch.export.save` or AOTInductor.
+
+    It takes (`program_state(potential)`, `batch_tensors(batch)`) for batches of any number of atoms and edges that are
+    like the example otherwise: of several structures if it is, periodic if it is.
+    """
+    graph = trace(potential, example, stress)
+    state, tensors = program_state(potential), batch_tensors(example)
+    shapes = (dict.fromkeys(state), [{0: torch.export.Dim.AUTO} for _ in tensors])
+    with torch.no_grad(), sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+        return torch.export.export(graph, (state, tensors), dynamic_shapes=shapes, strict=False)
 
 
 class CompiledPotential(nn.Module):
     """A potential whose evaluation goes through torch.compile; called like `Potential`.
 
-    Compilation happens at the first call of each kind (periodic or not, with or without stress, training or not) and
+    Compilation happens at the first call of each kind (periodic or not, one structure or several, with or
+    without stress, training or not) and
     takes about a minute; batches of any size then use the same code. Structures without any edge, and direct
     forces in training, take the ordinary path.
 
@@ -101,7 +116,7 @@ class CompiledPotential(nn.Module):
         super().__init__()
         self.potential = potential
         self._options = options
-        self._compiled: dict[tuple[bool, bool, bool], Callable[..., list[Tensor]]] = {}
+        self._compiled: dict[tuple[bool, bool, bool, bool], Callable[..., list[Tensor]]] = {}
 
     def batch(self, structures: Any) -> Batch:
         """Make a batch with the potential's cutoff, on its device."""
@@ -113,11 +128,14 @@ class CompiledPotential(nn.Module):
             eager: Prediction = self.potential(batch, forces=forces, stress=stress, train=train)
             return eager
         self.potential.check(batch)
-        kind = (batch.periodic, stress, train)
+        # One structure is a kind of its own: a size of one is taken for a constant by tracing.
+        kind = (batch.periodic, batch.size == 1, stress, train)
         if kind not in self._compiled:
             graph = trace(self.potential, batch, stress, train)
             self._compiled[kind] = torch.compile(graph, dynamic=True, **self._options)
         # The gradient is part of the graph: outside of training nothing is left to differentiate.
         with torch.set_grad_enabled(train), sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
-            energy, atom_energies, found, *rest = self._compiled[kind](_state(self.potential), batch_tensors(batch))
+            energy, atom_energies, found, *rest = self._compiled[kind](
+                program_state(self.potential), batch_tensors(batch)
+            )
         return Prediction(energy, atom_energies, found, rest[0] if rest else None)

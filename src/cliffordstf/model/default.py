@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
@@ -13,6 +14,17 @@ from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import DefaultInteraction
 from cliffordstf.nn.linear import mlp
 from cliffordstf.nn.radial import RadialFunctions
+
+FIRST_ENERGIES = 0.01
+"""Root mean square of atomic energies before training, in units of the energy scale. Small: what a random start says
+about structures that the data do not cover would stay in the trained potential."""
+
+
+def _readout(*widths: int) -> nn.Sequential:
+    network = mlp(*widths, 1)
+    with torch.no_grad():
+        cast("nn.Linear", network[-1]).weight.mul_(FIRST_ENERGIES)
+    return network
 
 
 class DefaultModel(nn.Module):
@@ -57,7 +69,7 @@ class DefaultModel(nn.Module):
             source = layers[-1].layout
         self.layers = nn.ModuleList(layers)
         self.layer_readouts = nn.ModuleList(
-            mlp(config.channels, config.hidden, 1) if index == config.layers - 1 else mlp(config.channels, 1)
+            _readout(config.channels, config.hidden) if index == config.layers - 1 else _readout(config.channels)
             for index in range(config.layers)
         )
 

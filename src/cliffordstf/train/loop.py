@@ -104,6 +104,7 @@ class Trainer:
         self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
+        self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]
         self.wants_stress = config.loss.stress.is_used and any(frame.has_stress for frame in train.frames)
         self.wants_forces = config.loss.forces.is_used and any(frame.has_forces for frame in train.frames)
         self._batches = -(-len(train) // plan.size)
@@ -206,13 +207,12 @@ class Trainer:
         loss = zeros.sum()
         if sums is not None:
             loss = combine(self.config.loss, sums, counts, share)
-            weights = [parameter for parameter in self.potential.parameters() if parameter.requires_grad]
             with differentiate("parameter"):
-                loss.backward(inputs=weights)
+                loss.backward(inputs=self._weights)
         parallel.sum_gradients(self.potential)
         total = float(parallel.sum_over_processes(loss.detach()))
         limit = float("inf") if self.config.optimizer.clip is None else self.config.optimizer.clip
-        size = float(torch.nn.utils.clip_grad_norm_(self.potential.parameters(), limit))
+        size = float(torch.nn.utils.clip_grad_norm_(self._weights, limit))
         if not np.isfinite(total) or not np.isfinite(size):
             raise DivergedError(
                 f"the loss is {total:.3g} and its gradient {size:.3g} at step {self.progress.step}; lower "
@@ -221,7 +221,7 @@ class Trainer:
             )
         self.optimizer.step()
         if self.average is not None:
-            self.average.update(self.potential)
+            self.average.update()
         return total
 
     def _validate(self) -> None:
@@ -234,7 +234,7 @@ class Trainer:
             "train_loss": progress.loss_sum / max(1, progress.loss_count),
         }
         progress.loss_sum, progress.loss_count = 0.0, 0
-        with self.average.applied(self.potential) if self.average is not None else _nothing():
+        with self.average.applied() if self.average is not None else _nothing():
             row |= parallel.share(self._validation_row() if parallel.is_main() else {})
             score = self._score(row)
             if score < progress.best or progress.best_epoch == 0:

@@ -101,14 +101,14 @@ def _adam(parameter: Tensor, state: dict[str, Tensor], group: dict[str, Any]) ->
 
 
 def orthogonal_factor(matrices: Tensor, iterations: int = 5) -> Tensor:
-    """Approximate orthogonal polar factor of matrices (..., m, n) by a quintic Newton-Schulz iteration."""
+    """Approximate orthogonal polar factor of matrices (count, m, n) by a quintic Newton-Schulz iteration."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x = matrices / (matrices.norm(dim=(-2, -1), keepdim=True) + 1e-12)
     tall = x.shape[-2] > x.shape[-1]
     x = x.mT if tall else x
     for _ in range(iterations):
         gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x
 
 

@@ -32,6 +32,11 @@ class TrackLinearSum(Operator):
         self._adding = [tracks.copy() for tracks in self._tracks]
         for tracks in self._adding:
             tracks[:, 4] = 1
+        # Looked up once: asking an array for its address takes longer than a small product.
+        self._addresses, self._adding_addresses = (
+            [tracks.ctypes.data for tracks in tables] for tables in (self._tracks, self._adding)
+        )
+        self._counts = [len(tracks) for tracks in self._tracks]
         self._components = [int(tracks[:, 2].sum()) for tracks in self._tracks]
 
     @override
@@ -79,7 +84,8 @@ class TrackLinearSum(Operator):
             weights = padded(w, width)
             keep.append(weights)
             self._describe(arg, index, x.shape[2], width, atoms)
-            arg.track = (self._tracks if in_order else self._adding)[index].ctypes.data
+            if not in_order:
+                arg.track = self._adding_addresses[index]
             arg.x, arg.w, arg.y = pointer(x), pointer(weights), pointer(out)
         _kernels(like.dtype).call_linear("forward", args)
         return out if width == channels else out[..., :channels].contiguous()
@@ -109,7 +115,7 @@ class TrackLinearSum(Operator):
         return [_cut(result, tensor) for result, tensor in zip(results, inputs, strict=True)]
 
     def _describe(self, args: LinearArgs, index: int, inputs: int, outputs: int, atoms: int) -> None:
-        args.tracks, args.track, args.atoms = len(self._tracks[index]), self._tracks[index].ctypes.data, atoms
+        args.tracks, args.track, args.atoms = self._counts[index], self._addresses[index], atoms
         args.source, args.target = self.plan.terms[index].source_dims, self.plan.target_dims
         args.inputs, args.outputs, args.scale = inputs, outputs, self.plan.scale
         args.threads = threads_for(atoms * self._components[index] * inputs * outputs)

@@ -61,7 +61,11 @@ class OptimizerConfig(_Config):
     )
     learning_rate: float = Field(5e-3, gt=0, description="Peak learning rate.")
     betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the moments.")
-    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay (adamw, muon).")
+    weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
+        "auto",
+        description="Decoupled weight decay (adamw, muon); auto: at the peak rate, weights that no data hold up fade "
+        "over 200 passes.",
+    )
     clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
 
 

@@ -100,14 +100,14 @@ class Trainer:
     ) -> None:
         self.potential, self.train, self.valid = potential, train, valid
         self.plan, self.config, self.zero, self.checkpoint, self.hooks = plan, config, zero, checkpoint, hooks
-        self.optimizer = make_optimizer(config.optimizer, potential.parameters())
+        self._batches = -(-len(train) // plan.size)
+        self.optimizer = make_optimizer(config.optimizer, potential.parameters(), self._batches)
         self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
         self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]
         self.wants_stress = config.loss.stress.is_used and any(frame.has_stress for frame in train.frames)
         self.wants_forces = config.loss.forces.is_used and any(frame.has_forces for frame in train.frames)
-        self._batches = -(-len(train) // plan.size)
         self._stop_requested = False
         if len(valid) == 0 and (config.patience is not None or config.schedule.kind == "plateau"):
             raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")

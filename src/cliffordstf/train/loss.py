@@ -42,9 +42,9 @@ class LossConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    energy: TermConfig = Field(TermConfig(weight=1.0), description="On the energy error, see energy_per.")
-    forces: TermConfig = Field(TermConfig(weight=1.0), description="On force components.")
-    stress: TermConfig = Field(TermConfig(weight=1.0), description="On stress times volume per atom.")
+    energy: TermConfig = Field(TermConfig(kind="l1", weight=0.1), description="On the energy error, see energy_per.")
+    forces: TermConfig = Field(TermConfig(kind="l2", weight=1.0), description="On the forces on atoms.")
+    stress: TermConfig = Field(TermConfig(kind="l1", weight=0.1), description="On stress times volume per atom.")
     energy_per: Literal["structure", "root-atom", "atom"] = Field(
         "root-atom", description="Divide the energy error by 1, by the root of the number of atoms, or by that number."
     )

@@ -9,15 +9,25 @@ from torch import Tensor, nn
 
 from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
 
+FADING_PASSES = 200
+"""Passes over the data in which the automatic weight decay lets weights fade, at the peak learning rate.
 
-def make_optimizer(config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimiser that a config asks for."""
+Counted in passes, not in steps: what keeps a weight up is the data, each of which speaks once a pass."""
+
+
+def make_optimizer(
+    config: OptimizerConfig, parameters: Iterable[nn.Parameter], steps_per_pass: int
+) -> torch.optim.Optimizer:
+    """The optimiser that a config asks for, for a training set that is worth so many steps."""
     trainable = [parameter for parameter in parameters if parameter.requires_grad]
     settings: dict[str, Any] = {"lr": config.learning_rate, "betas": config.betas}
+    decay = config.weight_decay
+    if decay == "auto":
+        decay = 1 / (FADING_PASSES * config.learning_rate * max(1, steps_per_pass))
     if config.name == "adamw":
-        return torch.optim.AdamW(trainable, weight_decay=config.weight_decay, foreach=True, **settings)
+        return torch.optim.AdamW(trainable, weight_decay=decay, foreach=True, **settings)
     if config.name == "muon":
-        return Muon(trainable, weight_decay=config.weight_decay, **settings)
+        return Muon(trainable, weight_decay=decay, **settings)
     return torch.optim.Adam(trainable, amsgrad=config.name == "amsgrad", foreach=True, **settings)
 
 

@@ -137,5 +137,5 @@ def pointer(tensor: Tensor | None) -> int | None:
 
 
 def threads_for(work: float) -> int:
-    """How many threads to use for an amount of work, in multiply-adds: waking one costs about as much as 10^6."""
-    return max(1, min(torch.get_num_threads(), int(work / 2e6)))
+    """How many threads to use for an amount of work, in multiply-adds: below 5·10^5 each, waking them costs more."""
+    return max(1, min(torch.get_num_threads(), int(work / 5e5)))

@@ -16,6 +16,7 @@ from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.model.presets import PRESETS
 from cliffordstf.model.shipped import load
 from cliffordstf.version import __version__
+from cliffordstf.zoo import names as _peers  # noqa: F401 - makes the peers known by name; imports none of them
 
 __all__ = [
     "PRESETS",

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cliffordstf.model.build import build
-from cliffordstf.model.config import DefaultConfig, ModelConfig
-from cliffordstf.model.presets import PRESETS, preset
+from cliffordstf.model.config import AnyConfig, DefaultConfig, ModelConfig
+from cliffordstf.model.family import available, family_names
+from cliffordstf.model.presets import PRESETS, own_preset, preset
 from cliffordstf.verify.parameters import RELEASE, count, count_by_block
 
 
@@ -18,22 +19,26 @@ def presets(name: Annotated[str | None, typer.Argument(help="Show this preset in
     if name is None:
         console.print(_overview())
     else:
-        config = preset(name)
-        console.print(_options(name, config))
-        console.print(_blocks(name))
+        console.print(_options(name, preset(name)))
+        problem = available(name) if name in family_names() else None
+        if problem:
+            console.print(problem, soft_wrap=True)
+        else:
+            console.print(_blocks(name))
 
 
 def _overview() -> Table:
     table = Table(
         title="Presets (parameters for elements 1 to 100)",
-        caption="paper/…: direct forces, cutoff 6 Å. default/…: conservative forces, cutoff 5 Å.",
+        caption="paper/…: direct forces, cutoff 6 Å. default/…: conservative forces, cutoff 5 Å. "
+        f"Peers, where they are installed: {', '.join(family_names())}.",
     )
     table.add_column("preset", no_wrap=True)
     table.add_column("grades and STF", no_wrap=True)
     for column in ("width", "layers", "parameters"):
         table.add_column(column, justify="right", no_wrap=True)
     for name in PRESETS:
-        config = preset(name)
+        config = own_preset(name)
         table.add_row(
             name,
             _tracks(config),
@@ -51,7 +56,7 @@ def _tracks(config: ModelConfig) -> str:
     return f"0-{config.max_grade}{tensors}" + (" (output)" if config.stf_at == "output" else "")
 
 
-def _options(name: str, config: ModelConfig) -> Table:
+def _options(name: str, config: AnyConfig) -> Table:
     table = Table(title=f"{name}: options")
     table.add_column("option", no_wrap=True)
     table.add_column("value", no_wrap=True)

@@ -15,7 +15,8 @@ from rich.table import Table
 
 from cliffordstf.cli.tables import metrics_table
 from cliffordstf.errors import ConfigError
-from cliffordstf.model.config import ModelConfig
+from cliffordstf.model.config import AnyConfig
+from cliffordstf.model.family import FamilyConfig
 from cliffordstf.report import ReportInputs, ReportSection, write_report, write_summary_png
 from cliffordstf.train import loop, parallel
 from cliffordstf.train.config import TrainConfig, load_config, to_yaml
@@ -120,11 +121,12 @@ class Screen:
         self.console.print(_data_table(setup))
         for warning in setup.splits.warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
-        config = cast("ModelConfig", setup.potential.model.config)
+        config = cast("AnyConfig", setup.potential.model.config)
+        name = config.name if isinstance(config, FamilyConfig) else config.profile
         parameters = sum(parameter.numel() for parameter in setup.potential.parameters())
         references = ", ".join(f"{s} {e:.3f}" for s, e in _named(setup).items())
         self.console.print(
-            f"model {config.profile}, {parameters:,} parameters, cutoff {config.cutoff:g} Å, "
+            f"model {name}, {parameters:,} parameters, cutoff {config.cutoff:g} Å, "
             f"{setup.plan.size} structures a step; free atoms ({setup.references.mode}, eV): {references}; "
             f"energy scale {float(setup.potential.reference.scale):.4f} eV",
             soft_wrap=True,

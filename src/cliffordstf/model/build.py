@@ -7,8 +7,9 @@ import torch
 from numpy.typing import ArrayLike
 
 from cliffordstf.data.structure import element_numbers
-from cliffordstf.model.config import DefaultConfig, ModelConfig, PaperConfig
+from cliffordstf.model.config import AnyConfig, DefaultConfig, PaperConfig
 from cliffordstf.model.default import DefaultModel
+from cliffordstf.model.family import FamilyConfig, find_family, make_family_model
 from cliffordstf.model.paper import PaperModel
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
@@ -41,15 +42,13 @@ def build(
         return build_from_config(config, AtomicReference(config.elements, atomic_energies, energy_scale))
 
 
-def build_from_config(config: ModelConfig, reference: AtomicReference | None = None) -> Potential:
+def build_from_config(config: AnyConfig, reference: AtomicReference | None = None) -> Potential:
     """An untrained potential of a config."""
-    model = _make_model(config)
-    return Potential(model, config.elements, config.cutoff, config.forces, reference)
-
-
-def _make_model(config: ModelConfig) -> PaperModel | DefaultModel:
     match config:
         case PaperConfig():
-            return PaperModel(config)
+            return Potential(PaperModel(config), config.elements, config.cutoff, config.forces, reference)
         case DefaultConfig():
-            return DefaultModel(config)
+            return Potential(DefaultModel(config), config.elements, config.cutoff, config.forces, reference)
+        case FamilyConfig():
+            forces = find_family(config.name).forces
+            return Potential(make_family_model(config), config.elements, config.cutoff, forces, reference)

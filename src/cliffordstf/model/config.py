@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.model.family import FamilyConfig, family_config
 from cliffordstf.text import did_you_mean
 
 Forces = Literal["conservative", "direct"]
@@ -84,16 +85,19 @@ class DefaultConfig(CommonConfig):
 
 
 ModelConfig = PaperConfig | DefaultConfig
+AnyConfig = ModelConfig | FamilyConfig
 
 _adapter: TypeAdapter[ModelConfig] = TypeAdapter(Annotated[ModelConfig, Field(discriminator="profile")])
 
 
-def parse_config(values: dict[str, Any]) -> ModelConfig:
-    """Validate a mapping into a config.
+def parse_config(values: dict[str, Any]) -> AnyConfig:
+    """Validate a mapping into a config: of this package's models, or of a family that is registered.
 
     Raises:
         ConfigError: Names the first bad field and, for a misspelt one, the nearest valid name.
     """
+    if values.get("profile") == "family":
+        return family_config(**values)
     try:
         return _adapter.validate_python(values)
     except ValidationError as error:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.model.config import ModelConfig, parse_config
+from cliffordstf.model.config import AnyConfig, ModelConfig, parse_config
+from cliffordstf.model.family import FamilyConfig, family_config, family_names
 from cliffordstf.text import did_you_mean
 
 _OFF: dict[str, Any] = {
@@ -57,14 +58,20 @@ ABLATION: tuple[str, ...] = (
 )
 
 
-def preset(name: str, **overrides: Any) -> ModelConfig:
-    """Config of a preset, with some fields replaced.
+def preset(name: str, **overrides: Any) -> AnyConfig:
+    """Config of a preset, of this package or of a registered family, with some fields replaced.
 
     Raises:
         ConfigError: There is no such preset or field, or a value is not valid.
     """
+    return family_config(name, **overrides) if name in family_names() else own_preset(name, **overrides)
+
+
+def own_preset(name: str, **overrides: Any) -> ModelConfig:
+    """Config of a preset of this package."""
     if name not in PRESETS:
-        raise ConfigError(
-            f"there is no preset '{name}'{did_you_mean(name, PRESETS)}; choose one of {', '.join(PRESETS)}."
-        )
-    return parse_config({**PRESETS[name], **overrides})
+        every = [*PRESETS, *family_names()]
+        raise ConfigError(f"there is no preset '{name}'{did_you_mean(name, every)}; choose one of {', '.join(every)}.")
+    config = parse_config({**PRESETS[name], **overrides})
+    assert not isinstance(config, FamilyConfig)
+    return config

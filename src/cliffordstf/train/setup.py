@@ -17,7 +17,7 @@ from cliffordstf.data.splits import fingerprints, leaked, random_split, read_ind
 from cliffordstf.data.structure import element_numbers, symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
-from cliffordstf.model.config import ModelConfig
+from cliffordstf.model.config import AnyConfig
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
 from cliffordstf.model.reference import AtomicReference
@@ -198,11 +198,11 @@ def _by_number(energies: dict[str, float]) -> dict[int, float]:
     return {int(atomic_numbers[name]): float(value) for name, value in energies.items()}
 
 
-def model_config(options: dict[str, Any], elements: tuple[int, ...], average_neighbours: float | None) -> ModelConfig:
+def model_config(options: dict[str, Any], elements: tuple[int, ...], average_neighbours: float | None) -> AnyConfig:
     """The model's config: preset, the user's options, and what follows from the data."""
     options = {name: value for name, value in options.items() if name != "elements"}
     name = str(options.pop("preset", "default"))
-    known = type(preset(name)).model_fields
+    known = type(preset(name, elements=elements)).model_fields
     if average_neighbours is not None and "average_neighbours" in known:
         options.setdefault("average_neighbours", round(average_neighbours, 3))
     return preset(name, **{"elements": elements, **options})

@@ -7,12 +7,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.zoo.family import Family, PeerConfig
 from cliffordstf.zoo.upstream import upstream
 
 
-class DimenetConfig(PeerConfig):
+class DimenetConfig(FamilyConfig):
     """Hyper-parameters of DimeNet++."""
 
     channels: int = Field(128, ge=1, description="Width of the messages.")

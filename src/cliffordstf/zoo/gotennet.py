@@ -6,13 +6,13 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.zoo.family import Family, PeerConfig
 from cliffordstf.zoo.loops import EdgesAndLoops, ImageNeighbours
 from cliffordstf.zoo.upstream import lent, upstream
 
 
-class GotennetConfig(PeerConfig):
+class GotennetConfig(FamilyConfig):
     """Hyper-parameters of GotenNet."""
 
     channels: int = Field(96, ge=2, description="Features of every atom and degree; a multiple of the heads.")

@@ -7,12 +7,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.zoo.family import Family, PeerConfig
 from cliffordstf.zoo.upstream import upstream
 
 
-class MaceConfig(PeerConfig):
+class MaceConfig(FamilyConfig):
     """Hyper-parameters of MACE."""
 
     channels: int = Field(ge=1, description="Channels of every irrep of a message.")

@@ -8,12 +8,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.zoo.family import Family, PeerConfig
 from cliffordstf.zoo.upstream import upstream
 
 
-class NequipConfig(PeerConfig):
+class NequipConfig(FamilyConfig):
     """Hyper-parameters of NequIP."""
 
     channels: int = Field(44, ge=1, description="Channels of every irrep.")

@@ -3,11 +3,11 @@
 from pydantic import Field
 from torch import nn
 
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import schnetpack
-from cliffordstf.zoo.family import Family, PeerConfig
 
 
-class PainnConfig(PeerConfig):
+class PainnConfig(FamilyConfig):
     """Hyper-parameters of PaiNN."""
 
     channels: int = Field(144, ge=2, description="Features of every atom, scalars and vectors alike.")

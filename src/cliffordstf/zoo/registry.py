@@ -1,19 +1,19 @@
-"""Peers by name: which there are, whether they can be imported, and how to build one."""
+"""Peers by name: which there are, and how to build one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
-from pydantic import ValidationError
+from torch import nn
 
 from cliffordstf.data.structure import element_numbers
-from cliffordstf.errors import ConfigError
+from cliffordstf.model.build import build_from_config
+from cliffordstf.model.family import Family, FamilyConfig, available, family_config, find_family, register
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
-from cliffordstf.text import did_you_mean
 from cliffordstf.zoo import dimenet, gotennet, mace, nequip, painn, schnet, tensornet, torchmd_et, visnet
-from cliffordstf.zoo.family import Family, PeerConfig
 from cliffordstf.zoo.upstream import contained
 
 FAMILIES: tuple[Family, ...] = (
@@ -27,50 +27,35 @@ FAMILIES: tuple[Family, ...] = (
     dimenet.FAMILY,
     gotennet.FAMILY,
 )
-_FAMILY_OF: dict[str, Family] = {name: family for family in FAMILIES for name in family.presets}
+
+
+def _contained(family: Family) -> Family:
+    """The family with its constructor kept from changing this process."""
+
+    def make(config: FamilyConfig) -> nn.Module:
+        dtype = torch.get_default_dtype()
+        with contained(dtype):
+            return family.make(config).to(dtype)
+
+    return replace(family, make=make)
+
+
+for _family in FAMILIES:
+    register(_contained(_family))
 
 
 def names() -> tuple[str, ...]:
     """Names of all peers, whether or not their packages are installed."""
-    return tuple(_FAMILY_OF)
+    return tuple(name for family in FAMILIES for name in family.presets)
 
 
-def available(name: str) -> str | None:
-    """None if the peer can be built here, else one sentence that says why not and what to install."""
-    family = _family(name)
-    try:
-        family.load()
-    except ModuleNotFoundError as error:
-        return (
-            f"the peer '{name}' needs {family.packages[0]}, but there is no module '{error.name}' here; run 'make "
-            f"peers', or install {' '.join(family.packages)} as constraints-peers.txt says."
-        )
-    except Exception as error:  # what an incompatible package raises when it is imported is anyone's guess
-        return (
-            f"the peer '{name}' needs {family.packages[0]}, which is installed but cannot be imported "
-            f"({type(error).__name__}: {error}); install as constraints-peers.txt says."
-        )
-    return None
-
-
-def config(name: str, elements: ArrayLike | None, **overrides: Any) -> PeerConfig:
+def config(name: str, elements: ArrayLike | None, **overrides: Any) -> FamilyConfig:
     """Hyper-parameters of a peer, with some fields replaced.
 
     Raises:
         ConfigError: There is no such peer or field, or a value is not valid.
     """
-    family = _family(name)
-    values = {**family.presets[name], "elements": element_numbers(elements), **overrides}
-    try:
-        return family.config(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = str(first["loc"][0]) if first["loc"] else "options"
-        if first["type"] == "extra_forbidden":
-            nearest = did_you_mean(option, family.config.model_fields)
-            raise ConfigError(f"the peer '{name}' has no option '{option}'{nearest}.") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"option '{option}' of the peer '{name}': {message[0].lower()}{message[1:]}.") from None
+    return family_config(name, elements=element_numbers(elements), **overrides)
 
 
 def build(
@@ -103,22 +88,16 @@ def build(
         ConfigError: No such peer or option, or the peer's package is missing.
     """
     chosen = config(name, elements, cutoff=cutoff, average_neighbours=average_neighbours, **overrides)
-    problem = available(name)
-    if problem:
-        raise ConfigError(problem)
-    family = _family(name)
+    reference = AtomicReference(chosen.elements, atomic_energies, energy_scale)
+    default = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)
-        with contained(dtype):
-            model = family.make(chosen).to(dtype)
-    reference = AtomicReference(chosen.elements, atomic_energies, energy_scale)
-    return Potential(model, chosen.elements, chosen.cutoff, family.forces, reference)
+        torch.set_default_dtype(dtype)
+        try:
+            return build_from_config(chosen, reference)
+        finally:
+            torch.set_default_dtype(default)
 
 
-def _family(name: str) -> Family:
-    if name not in _FAMILY_OF:
-        raise ConfigError(
-            f"there is no peer '{name}'{did_you_mean(name, _FAMILY_OF)}; choose one of {', '.join(names())}."
-        )
-    return _FAMILY_OF[name]
+__all__ = ["FAMILIES", "available", "build", "config", "find_family", "names"]

@@ -3,11 +3,11 @@
 from pydantic import Field
 from torch import nn
 
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import schnetpack
-from cliffordstf.zoo.family import Family, PeerConfig
 
 
-class SchnetConfig(PeerConfig):
+class SchnetConfig(FamilyConfig):
     """Hyper-parameters of SchNet."""
 
     channels: int = Field(192, ge=2, description="Features of every atom.")

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.utils.data import dataloader
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.model.family import FamilyConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.zoo.family import PeerConfig
 from cliffordstf.zoo.upstream import contained, upstream
 
 PACKAGES = ("schnetpack==2.1.1",)
@@ -38,7 +38,7 @@ class AtomwiseModel(nn.Module, ABC):
     and never be used.
     """
 
-    def __init__(self, config: PeerConfig) -> None:
+    def __init__(self, config: FamilyConfig) -> None:
         super().__init__()
         self.config = config
         # SchNetPack makes float32 constants whatever the default dtype, and fails where it mixes the two.

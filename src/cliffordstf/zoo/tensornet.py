@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from pydantic import Field
 
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import torchmd
-from cliffordstf.zoo.family import Family, PeerConfig
 
 
-class TensorNetConfig(PeerConfig):
+class TensorNetConfig(FamilyConfig):
     """Hyper-parameters of TensorNet."""
 
     channels: int = Field(148, ge=2, description="Channels of the 3 x 3 tensors.")

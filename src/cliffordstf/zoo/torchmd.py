@@ -6,8 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.model.family import FamilyConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.zoo.family import PeerConfig
 from cliffordstf.zoo.loops import EdgesAndLoops
 from cliffordstf.zoo.upstream import lent, upstream
 
@@ -35,7 +35,7 @@ class TorchMDModel(nn.Module):
         readout: An output model of TorchMD-NET, used up to its sum over atoms.
     """
 
-    def __init__(self, config: PeerConfig, representation: nn.Module, readout: nn.Module) -> None:
+    def __init__(self, config: FamilyConfig, representation: nn.Module, readout: nn.Module) -> None:
         super().__init__()
         self.config = config
         self.representation = representation

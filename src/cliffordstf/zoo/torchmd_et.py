@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from pydantic import Field, model_validator
 
+from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import torchmd
-from cliffordstf.zoo.family import Family, PeerConfig
 from cliffordstf.zoo.loops import ImageNeighbours
 
 
-class TorchMDETConfig(PeerConfig):
+class TorchMDETConfig(FamilyConfig):
     """Hyper-parameters of the equivariant transformer."""
 
     channels: int = Field(104, ge=2, description="Features of every atom, scalars and vectors; a multiple of heads.")

@@ -1,0 +1,134 @@
+"""Models beside this package's own: a family says how to build some energy model, and is then used like any preset.
+
+A family that is registered can be built, trained, saved, loaded and benchmarked by its presets' names. The peers of
+`cliffordstf.zoo` are such families, and so are users' own models.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import nn
+
+from cliffordstf.errors import ConfigError
+from cliffordstf.text import did_you_mean
+
+
+class FamilyConfig(BaseModel):
+    """What every family has; each adds its hyper-parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    profile: Literal["family"] = "family"
+    name: str = Field(description="Of the preset, which says the family.")
+    elements: tuple[int, ...] = Field(
+        default=tuple(range(1, 101)), min_length=1, description="Atomic numbers, in the order of the species index."
+    )
+    cutoff: float = Field(5.0, gt=0, description="Radius of the neighbourhood, Å.")
+    average_neighbours: float = Field(
+        15.0, gt=0, description="Typical number of neighbours; families that do not normalise their sums ignore it."
+    )
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of models behind one adapter.
+
+    Attributes:
+        packages: What has to be installed, as pip requirements; the first is the model's own package.
+        load: Imports everything the adapter needs from outside; raises ImportError.
+        config: Class of the hyper-parameters.
+        make: Config -> energy model, see `cliffordstf.model.output.EnergyModel`.
+        presets: Name of each model -> the fields that differ from the defaults of `config`.
+        forces: Where the forces come from.
+    """
+
+    packages: tuple[str, ...]
+    load: Callable[[], Any]
+    config: type[FamilyConfig]
+    make: Callable[[Any], nn.Module]
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    forces: Literal["conservative", "direct"] = "conservative"
+
+
+_family_of: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Make the presets of a family known.
+
+    Raises:
+        ConfigError: Another family has a preset of that name.
+    """
+    for name in family.presets:
+        if _family_of.get(name, family) is not family:
+            raise ConfigError(f"there is a model '{name}' already; give the preset another name.")
+    _family_of.update(dict.fromkeys(family.presets, family))
+
+
+def family_names() -> tuple[str, ...]:
+    """Presets of all families, whether or not their packages are installed."""
+    return tuple(_family_of)
+
+
+def find_family(name: str) -> Family:
+    """The family of a preset.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if name not in _family_of:
+        raise ConfigError(
+            f"there is no model '{name}'{did_you_mean(name, _family_of)}; choose one of {', '.join(_family_of)}."
+        )
+    return _family_of[name]
+
+
+def available(name: str) -> str | None:
+    """None if the model can be built here, else one sentence that says why not and what to install."""
+    family = find_family(name)
+    try:
+        family.load()
+    except ModuleNotFoundError as error:
+        return (
+            f"the peer '{name}' needs {family.packages[0]}, but there is no module '{error.name}' here; run 'make "
+            f"peers', or install {' '.join(family.packages)} as constraints-peers.txt says."
+        )
+    except Exception as error:  # what an incompatible package raises when it is imported is anyone's guess
+        return (
+            f"the peer '{name}' needs {family.packages[0]}, which is installed but cannot be imported "
+            f"({type(error).__name__}: {error}); install as constraints-peers.txt says."
+        )
+    return None
+
+
+def family_config(name: str, **values: Any) -> FamilyConfig:
+    """Hyper-parameters of a preset, with some fields replaced.
+
+    Raises:
+        ConfigError: There is no such preset or field, or a value is not valid.
+    """
+    family = find_family(name)
+    try:
+        return family.config(**{**family.presets[name], "name": name, **values})
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = str(first["loc"][0]) if first["loc"] else "options"
+        if first["type"] == "extra_forbidden":
+            nearest = did_you_mean(option, family.config.model_fields)
+            raise ConfigError(f"the peer '{name}' has no option '{option}'{nearest}.") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"option '{option}' of the peer '{name}': {message[0].lower()}{message[1:]}.") from None
+
+
+def make_family_model(config: FamilyConfig) -> nn.Module:
+    """The untrained model of a config.
+
+    Raises:
+        ConfigError: The package it comes from is missing.
+    """
+    problem = available(config.name)
+    if problem:
+        raise ConfigError(problem)
+    return find_family(config.name).make(config)

@@ -2,18 +2,26 @@
 
 import copy
 import functools
+import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import ase.io
 import numpy as np
 import pytest
 import torch
+from ase import Atoms
+from ase.calculators.lj import LennardJones
 
 from cliffordstf import zoo
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import ConfigError
+from cliffordstf.model.file import load_model
 from cliffordstf.model.potential import Potential
+from cliffordstf.train.config import load_config
+from cliffordstf.train.run import resume, train
 from cliffordstf.verify import physics, symmetries
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 from tests.zoo.expected import NARROW, NATURE, SMOOTHNESS, Nature
@@ -213,3 +221,36 @@ def test_a_missing_package_is_one_clear_error(monkeypatch):
     assert "make peers" in sentence
     with pytest.raises(ConfigError, match="needs mace-torch"):
         zoo.build("mace-l1", ELEMENTS)
+
+
+@pytest.fixture
+def molecules(tmp_path) -> Path:
+    """Sixteen clusters of six atoms with Lennard-Jones energies and forces."""
+    images = []
+    for seed in range(16):
+        structure = random_cluster(ELEMENTS, atoms=6, seed=seed)
+        images.append(Atoms(structure.numbers, structure.positions, calculator=LennardJones(sigma=1.2, epsilon=0.3)))
+        images[-1].get_forces()
+    ase.io.write(tmp_path / "molecules.extxyz", images)
+    return tmp_path / "molecules.extxyz"
+
+
+def test_a_trained_peer_comes_back_from_its_file(name, molecules, tmp_path):
+    """Peers are presets like ours: trained, saved, resumed from a checkpoint and loaded by name."""
+    options_of_run = [f"model.{key}={json.dumps(value)}" for key, value in options(name).items()]
+    base = [
+        f"data.train={molecules}",
+        "data.valid=4",
+        "data.test=4",
+        f"model.preset={name}",
+        "epochs=1",
+        "batch_size=4",
+    ]
+    result = train(load_config(None, [*base, *options_of_run]), tmp_path / "run")
+    assert result is not None
+    again = resume(tmp_path / "run", epochs=2)
+    assert again is not None
+    assert again.provenance["steps"] == 2 * result.provenance["steps"]
+    potential = load_model(tmp_path / "run" / "model.safetensors")[0]
+    structure = random_cluster(ELEMENTS, atoms=5, seed=99)
+    torch.testing.assert_close(potential.predict(structure).forces, again.potential.predict(structure).forces)

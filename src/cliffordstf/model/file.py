@@ -63,7 +63,8 @@ def save_model(potential: Potential, path: Path | str, provenance: dict[str, Any
         "units": json.dumps(UNITS, ensure_ascii=False),
         "provenance": json.dumps(provenance or {}, ensure_ascii=False),
     }
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in potential.state_dict().items()}
+    # Cloned: some families use one weight under two names, which safetensors refuses.
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in potential.state_dict().items()}
     write_atomically(path, lambda target: save_file(tensors, target, metadata))
     return path
 

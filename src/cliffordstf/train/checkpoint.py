@@ -34,8 +34,9 @@ def save_checkpoint(
         tensors |= {f"average.{name}": tensor for name, tensor in average.average.items()}
         state = {**state, "average_steps": average.steps}
     metadata = {"format": "cliffordstf checkpoint", "state": json.dumps({**state, "optimizer_scalars": scalars})}
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, lambda target: save_file(contiguous, target, metadata))
+    # Cloned: some families use one weight under two names, which safetensors refuses.
+    ready = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    write_atomically(path, lambda target: save_file(ready, target, metadata))
 
 
 def load_checkpoint(

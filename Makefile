@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-speed clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-speed bench-rmd17 clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -16,6 +16,7 @@ help:
 	@echo "make peers   other people's models, in an environment of their own"
 	@echo "make test-zoo     the physics suite on every peer"
 	@echo "make bench-speed  our models and the peers timed side by side"
+	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about eight hours; stop and go on at any time"
 	@echo "make clean   remove the environment and caches"
 
 setup: $(STAMP)
@@ -61,6 +62,15 @@ test-zoo: peers
 
 bench-speed: peers
 	$(PEERS)/bin/cliffordstf bench speed --json results/speed/speed.json
+
+# One run after the other; what is done is skipped. Two runs at once on one thread each: start the target twice with
+# OMP_NUM_THREADS=1.
+DATA ?= data/rmd17
+bench-rmd17: $(STAMP)
+	$(BIN)/cliffordstf bench rmd17 --data $(DATA) --train 50 --budget 10min
+	$(BIN)/cliffordstf bench rmd17 --data $(DATA) --train 950 --budget 20min
+	$(BIN)/cliffordstf bench rmd17 --data $(DATA) --train 950 --budget 150min --molecules ethanol,aspirin
+	$(BIN)/cliffordstf bench table --results results/rmd17 --out docs/rmd17.md
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

@@ -63,8 +63,8 @@ class OptimizerConfig(_Config):
     betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the moments.")
     weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto",
-        description="Decoupled weight decay (adamw, muon); auto: at the peak rate, weights that no data hold up fade "
-        "over 200 passes.",
+        description="Decoupled weight decay (adamw, muon); auto: over the run, weights that no data hold up shrink by "
+        "exp(-360 / atoms in the training set).",
     )
     clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
 

@@ -23,7 +23,7 @@ from cliffordstf.train.config import TrainConfig
 from cliffordstf.train.evaluate import ZeroModel, evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
-from cliffordstf.train.optimizers import Schedule, make_optimizer
+from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer
 
 
 class DivergedError(CliffordSTFError, RuntimeError):
@@ -101,7 +101,8 @@ class Trainer:
         self.potential, self.train, self.valid = potential, train, valid
         self.plan, self.config, self.zero, self.checkpoint, self.hooks = plan, config, zero, checkpoint, hooks
         self._batches = -(-len(train) // plan.size)
-        self.optimizer = make_optimizer(config.optimizer, potential.parameters(), self._batches)
+        self.optimizer = make_optimizer(config.optimizer, potential.parameters())
+        self.fading = Fading(config.optimizer, config.schedule, int(train.atoms.sum()))
         self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
@@ -135,6 +136,15 @@ class Trainer:
             done = self.progress.epoch + min(1.0, self.progress.batch / self._batches)
             shares.append(done / self.config.epochs)
         return min(1.0, max(shares))
+
+    def _share_of_a_step(self) -> float:
+        """How much of the run a step is, on average."""
+        shares, progress = [], self.progress
+        if self.config.budget is not None:
+            shares.append(progress.seconds / max(1, progress.step) / self.config.budget)
+        if self.config.epochs is not None:
+            shares.append(1 / (self.config.epochs * self._batches))
+        return max(shares)
 
     def _finished(self) -> bool:
         """Whether the end is reached; never within a pass, so that its validation is not left out after a restart."""
@@ -194,6 +204,7 @@ class Trainer:
         self.progress.learning_rate = self.schedule.rate(self.progress.step, share)
         for group in self.optimizer.param_groups:
             group["lr"] = self.progress.learning_rate
+        self.fading.apply(self.optimizer, self._share_of_a_step())
         self.optimizer.zero_grad(set_to_none=True)
         mine = indices[parallel.rank() :: parallel.world()]
         device = self.potential.species_of_number.device

@@ -9,26 +9,45 @@ from torch import Tensor, nn
 
 from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
 
-FADING_PASSES = 200
-"""Passes over the data in which the automatic weight decay lets weights fade, at the peak learning rate.
-
-Counted in passes, not in steps: what keeps a weight up is the data, each of which speaks once a pass."""
+FADING_ATOMS = 360
+"""Atoms in the training set for which the automatic weight decay shrinks weights that no data hold up by a factor e."""
 
 
-def make_optimizer(
-    config: OptimizerConfig, parameters: Iterable[nn.Parameter], steps_per_pass: int
-) -> torch.optim.Optimizer:
-    """The optimiser that a config asks for, for a training set that is worth so many steps."""
+def make_optimizer(config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimiser that a config asks for; an automatic weight decay is left to `Fading`."""
     trainable = [parameter for parameter in parameters if parameter.requires_grad]
     settings: dict[str, Any] = {"lr": config.learning_rate, "betas": config.betas}
-    decay = config.weight_decay
-    if decay == "auto":
-        decay = 1 / (FADING_PASSES * config.learning_rate * max(1, steps_per_pass))
+    decay = 0.0 if config.weight_decay == "auto" else config.weight_decay
     if config.name == "adamw":
         return torch.optim.AdamW(trainable, weight_decay=decay, foreach=True, **settings)
     if config.name == "muon":
         return Muon(trainable, weight_decay=decay, **settings)
     return torch.optim.Adam(trainable, amsgrad=config.name == "amsgrad", foreach=True, **settings)
+
+
+class Fading:
+    """Weight decay that is the same over a whole run, however long it is and however many steps it has.
+
+    Weights that no data hold up shrink by exp(-total) from the first step to the last, in proportion to the learning
+    rate. The fewer data, the more of the weights nothing holds up, and the more their random start shows in structures
+    that were not learned: total = 360 / atoms in the training set, at most 1.
+
+    Args:
+        config: Of the optimiser; does nothing unless its weight decay is automatic.
+        schedule: Of the learning rate.
+        atoms: In the training set.
+    """
+
+    def __init__(self, config: OptimizerConfig, schedule: ScheduleConfig, atoms: int) -> None:
+        is_used = config.weight_decay == "auto" and config.name in ("muon", "adamw")
+        self.total = min(1.0, FADING_ATOMS / max(1, atoms)) if is_used else None
+        self._mean_rate = config.learning_rate * (0.5 * (1 + schedule.final) if schedule.kind == "cosine" else 1.0)
+
+    def apply(self, optimizer: torch.optim.Optimizer, share: float) -> None:
+        """Set the decay of a step that is such a share of the run."""
+        if self.total is not None:
+            for group in optimizer.param_groups:
+                group["weight_decay"] = self.total * share / self._mean_rate
 
 
 class Muon(torch.optim.Optimizer):

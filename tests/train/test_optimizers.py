@@ -1,0 +1,42 @@
+import pytest
+import torch
+
+from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
+from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer, orthogonal_factor
+
+
+@pytest.mark.parametrize("shape", [(4, 6, 6), (3, 4, 9), (2, 9, 4)])
+def test_the_orthogonal_factor_has_singular_values_near_one(shape):
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    values = torch.linalg.svdvals(orthogonal_factor(matrices))
+    assert ((values > 0.6) & (values < 1.3)).all()
+    left, _, right = torch.linalg.svd(matrices, full_matrices=False)
+    overlap = (orthogonal_factor(matrices) * (left @ right)).sum(dim=(1, 2)) / min(shape[1:])
+    assert (overlap > 0.8).all()
+
+
+@pytest.mark.parametrize("kind", ["cosine", "constant"])
+@pytest.mark.parametrize("name", ["muon", "adamw"])
+@pytest.mark.parametrize("steps", [500, 2000])
+def test_fading_is_the_same_for_short_and_long_runs(kind, name, steps):
+    """A weight without gradient shrinks by exp(-360 / atoms) over a run."""
+    weight = torch.nn.Parameter(torch.ones(3, 3, dtype=torch.float64))
+    config = OptimizerConfig(name=name)
+    schedule = ScheduleConfig(kind=kind, warmup_steps=0)
+    optimizer, fading = make_optimizer(config, [weight]), Fading(config, schedule, atoms=720)
+    rates = Schedule(schedule, config.learning_rate)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = rates.rate(step, step / steps)
+        fading.apply(optimizer, 1 / steps)
+        weight.grad = torch.zeros_like(weight)
+        optimizer.step()
+    torch.testing.assert_close(weight.detach(), torch.full_like(weight, 0.60653), rtol=0, atol=2e-3)
+
+
+def test_many_data_hardly_fade_and_few_no_more_than_by_e():
+    config, schedule = OptimizerConfig(), ScheduleConfig()
+    assert Fading(config, schedule, atoms=36_000).total == pytest.approx(0.01)
+    assert Fading(config, schedule, atoms=1).total == 1.0
+    assert Fading(OptimizerConfig(weight_decay=0.3), schedule, atoms=1).total is None
+    assert Fading(OptimizerConfig(name="adam"), schedule, atoms=1).total is None

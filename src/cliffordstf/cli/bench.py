@@ -13,6 +13,7 @@ from cliffordstf.bench.cells import Sweep, read_results
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell, rmd17_table
 from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
+from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.cli.train import Screen
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
@@ -91,12 +92,15 @@ def table(
     results: Annotated[Path, typer.Option(help="Folder of the result files.")] = Path("results/rmd17"),
     out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
 ) -> None:
-    """Print the tables of the runs that are done."""
+    """Print the tables of what was measured: of rMD17 runs, or of `bench speed`."""
     console = Console()
     found = read_results(results)
     if not found:
-        raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' first.")
-    tables = [rmd17_table(found, size) for size in sorted({result["train"] for result in found}, reverse=True)]
+        raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' or 'bench speed --json' first.")
+    if "roofline" in found[0]:
+        tables = speed_tables(found[0])
+    else:
+        tables = [rmd17_table(found, size) for size in sorted({result["train"] for result in found}, reverse=True)]
     for item in tables:
         console.print(item.rich())
     if out is None:

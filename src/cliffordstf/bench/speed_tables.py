@@ -1,0 +1,83 @@
+"""What `bench speed` measured, as tables."""
+
+from typing import Any
+
+from cliffordstf.bench.table import Table
+
+PEERS = ("mace-l1", "mace-l2", "mace-l3", "painn")
+
+
+def speed_tables(results: dict[str, Any]) -> list[Table]:
+    """Contenders, ratios, growing boxes, roofline and profile."""
+    return [_contenders(results), _ratios(results), _boxes(results), _roofline(results), _profile(results)]
+
+
+def _contenders(results: dict[str, Any]) -> Table:
+    machine = results["machine"]
+    title = (
+        f"{results['system']} (inference: energy and forces; training: forward, loss, backward, Adam); "
+        f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, "
+        f"commit {results['commit'][:9]}"
+    )
+    heads = ["model", "parameters", "inference, ms", "training, ms", "one molecule, ms", "peak of training, MB"]
+    table = Table(title, heads)
+    for row in sorted(results["rows"], key=lambda row: float(row["training_ms"])):
+        peak = row["training_peak_mb"]
+        times = (f"{row['inference_ms']:.0f}", f"{row['training_ms']:.0f}", f"{row['latency_ms']:.1f}")
+        table.add(row["name"], f"{row['parameters']:,}", *times, "" if peak is None else f"{peak:.0f}")
+    return table
+
+
+def _ratios(results: dict[str, Any]) -> Table:
+    spreads = results["ratios"]["spread"]
+    kinds = ("inference", "training", "latency")
+    table = Table("Ratios of times, median (quartiles) over the rounds", ["ratio", *kinds])
+
+    def cell(name: str) -> str:
+        found = spreads.get(name)
+        return "" if found is None else f"{found['median']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
+
+    table.add("literal transcription / paper/full", *(cell(f"paper_full_{k}_speedup_over_literal") for k in kinds))
+    for lmax in (2, 3):
+        for peer in PEERS:
+            cells = [cell(f"default_lmax{lmax}_{kind}_time_over_{peer}") for kind in kinds]
+            if any(cells):
+                table.add(f"default lmax {lmax} / {peer}", *cells)
+    return table
+
+
+def _boxes(results: dict[str, Any]) -> Table:
+    table = Table(
+        "Periodic box: fcc copper, 42 neighbours within 5 Å, models for one element",
+        ["model", "atoms", "µs per atom", "kB per atom"],
+    )
+    for row in results["boxes"]:
+        memory = row["kilobytes_per_atom"]
+        time = f"{row['microseconds_per_atom']:.0f}"
+        table.add(row["name"], f"{row['atoms']:,}", time, "" if memory is None else f"{memory:.0f}")
+    return table
+
+
+def _roofline(results: dict[str, Any]) -> Table:
+    machine, operator = results["roofline"]["machine"], results["roofline"]["edge_operator"]
+    table = Table(
+        f"Roofline: matrix products {machine['gflops']:.0f} GFLOP/s, copies {machine['bandwidth']:.0f} GB/s; costliest "
+        f"edge operator of {operator['model']}",
+        ["pass", "GFLOP", "GB", "GFLOP/s", "share of the roofline"],
+    )
+    for name in ("forward", "gradient"):
+        values = operator[name]
+        rate = values["gflop"] / values["seconds"]
+        amounts = (f"{values['gflop']:.2f}", f"{values['gigabytes']:.2f}", f"{rate:.0f}")
+        table.add(name, *amounts, f"{100 * values['share']:.0f} %")
+    return table
+
+
+def _profile(results: dict[str, Any]) -> Table:
+    profile = results["profile"]
+    table = Table(f"Profile of {profile['model']}: shares of a step", ["part", "inference", "training"])
+    kinds = ("inference", "training")
+    parts = dict.fromkeys(part for kind in kinds for part in profile[kind] if part != "milliseconds")
+    for part in parts:
+        table.add(part, *(f"{100 * profile[kind].get(part, 0.0):.0f} %" for kind in kinds))
+    return table

@@ -1,8 +1,8 @@
 """The default model without autograd: energies and their gradient for dynamics, relaxation and large systems.
 
 Every operator has its gradient at hand, so the backward pass is written out. That saves what autograd costs on small
-systems, and memory on large ones: of the stages that concern each atom alone only the inputs are kept, and what lies
-between is made again, a few thousand atoms at a time.
+systems, and memory on large ones: the stages that concern each atom alone go through a few thousand atoms at a time,
+and where memory is short only their inputs are kept and what lies between is made again.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -27,6 +27,9 @@ from cliffordstf.nn.linear import SILU_GAIN
 
 CHUNK = 2048
 """Atoms that go through the stages of a layer together, when there are more than that."""
+
+KEEP = 4e9
+"""Bytes that may be kept of the stages; beyond that they are made again on the way back, for a fifth more time."""
 
 PAIR_CHUNK = 16384
 """Pairs that go through the radial network together, when there are more than that."""
@@ -54,43 +57,40 @@ def can_infer(model: nn.Module, device: torch.device) -> bool:
 
 @torch.no_grad()
 def pair_gradients(
-    model: DefaultModel, batch: Batch, species: Tensor, chunk: int = CHUNK, pair_chunk: int = PAIR_CHUNK
+    model: DefaultModel,
+    batch: Batch,
+    species: Tensor,
+    chunk: int = CHUNK,
+    pair_chunk: int = PAIR_CHUNK,
+    keep: float = KEEP,
 ) -> PairGradients:
     """Atomic energies and the gradient of their sum."""
     pairs = _Pairs(model, batch.pair_vectors().to(model.embedding.weight.dtype), pair_chunk)
     layers = _layers(model)
     features = [model.embedding(species)[:, None]]
     sums: list[Tensor] = []
-    kept: list[_Stage | None] = []
     energies = features[0].new_zeros(species.shape[0])
     parts = list(_chunks(species.shape[0], chunk))
+    is_kept = len(parts) == 1 or len(species) * sum(layer.bytes_per_atom for layer in layers) < keep
+    kept: list[list[_Stage]] = []
     for layer, radial in zip(layers, pairs.functions, strict=True):
         sums.append(layer.aggregate(features[-1], radial, pairs.directions, batch))
-        # With one chunk everything is kept; with several, what lies between is made again on the way back.
-        stage = layer.stage(sums[-1], features[-1], species) if len(parts) == 1 else None
-        kept.append(stage)
-        features.append(
-            stage.output if stage is not None else layer.outputs(sums[-1], features[-1], species, energies, parts)
-        )
-        if stage is not None:
-            energies += stage.energies
+        output, stages = layer.outputs(sums[-1], features[-1], species, energies, parts, is_kept)
+        features.append(output)
+        kept.append(stages)
     gradient: Tensor | None = None
     radial_gradients: list[Tensor] = []
     direction_gradient = torch.zeros_like(pairs.directions)
     features.pop()
     for index in reversed(range(len(layers))):
-        layer, source, stage = layers[index], features.pop(), kept.pop()
-        if stage is not None:
-            aggregate_gradient, source_gradient = stage.backward(gradient)
-            sums.pop()
-        else:
-            aggregate_gradient, source_gradient = layer.gradients(sums.pop(), source, species, gradient, parts)
+        layer, source = layers[index], features.pop()
+        found = layer.gradients(sums.pop(), source, species, gradient, parts, kept.pop())
         sent_gradient, radial_gradient, turned = layer.aggregate_backward(
-            aggregate_gradient, source, pairs.functions[index], pairs.directions, batch, with_source=index > 0
+            found[0], source, pairs.functions[index], pairs.directions, batch, with_source=index > 0
         )
         radial_gradients.insert(0, radial_gradient)
         direction_gradient += turned
-        gradient = source_gradient.add_(sent_gradient) if sent_gradient is not None else None
+        gradient = found[1].add_(sent_gradient) if sent_gradient is not None else None
     return PairGradients(energies, pairs.gradients(radial_gradients, direction_gradient))
 
 
@@ -187,6 +187,10 @@ class _Layer:
         self.gate = layer.gate
         self.logits = None if self.gate.weight is None else PreparedLinear(self.gate.logits, [self.gate.weight])
         self.gating = None if self.gate.weight is None else ScalarGate.from_key(self.gate.plan.key)
+        powers = sum(power.dims for power in layer.product.powers)
+        gates = self.gate.logits.target_dims
+        width, size = self.mixing.shape[2], self.mixing.element_size()
+        self.bytes_per_atom = (powers + 2 * self.layout.dims + gates) * width * size
 
     def aggregate(self, features: Tensor, radial: Tensor, directions: Tensor, batch: Batch) -> Tensor:
         """The convolution, (atoms, components, channels)."""
@@ -209,23 +213,44 @@ class _Layer:
         return _Stage(self, aggregate, features, species)
 
     def outputs(
-        self, aggregate: Tensor, features: Tensor, species: Tensor, energies: Tensor, parts: list[slice]
-    ) -> Tensor:
-        """Output of the stage, part by part; adds to the energies."""
+        self,
+        aggregate: Tensor,
+        features: Tensor,
+        species: Tensor,
+        energies: Tensor,
+        parts: list[slice],
+        is_kept: bool,
+    ) -> tuple[Tensor, "list[_Stage]"]:
+        """Output of the stage, part by part, and what was made on the way if it is to be kept; adds to the energies."""
+        stages: list[_Stage] = []
+        if len(parts) == 1:
+            stages.append(self.stage(aggregate, features, species))
+            energies += stages[0].energies
+            return stages[0].output, stages
         result = aggregate.new_empty(len(species), self.layout.dims, aggregate.shape[2])
         for part in parts:
             stage = self.stage(aggregate[part], features[part], species[part])
             result[part] = stage.output
             energies[part] += stage.energies
-        return result
+            if is_kept:
+                stages.append(stage)
+        return result, stages
 
     def gradients(
-        self, aggregate: Tensor, features: Tensor, species: Tensor, gradient: Tensor | None, parts: list[slice]
+        self,
+        aggregate: Tensor,
+        features: Tensor,
+        species: Tensor,
+        gradient: Tensor | None,
+        parts: list[slice],
+        stages: "list[_Stage]",
     ) -> tuple[Tensor, Tensor]:
-        """Gradients of the stage, part by part; the aggregate is overwritten with its own."""
+        """Gradients of the stage, part by part; the aggregate may be overwritten with its own."""
+        if len(parts) == 1:
+            return stages[0].backward(gradient)
         result = torch.empty_like(features)
-        for part in parts:
-            stage = self.stage(aggregate[part], features[part], species[part])
+        for number, part in enumerate(parts):
+            stage = stages[number] if stages else self.stage(aggregate[part], features[part], species[part])
             found = stage.backward(None if gradient is None else gradient[part])
             aggregate[part], result[part] = found
         return aggregate, result

@@ -24,7 +24,7 @@ def _contenders(results: dict[str, Any]) -> Table:
     for row in sorted(results["rows"], key=lambda row: float(row["training_ms"])):
         peak = row["training_peak_mb"]
         times = (f"{row['inference_ms']:.0f}", f"{row['training_ms']:.0f}", f"{row['latency_ms']:.1f}")
-        table.add(row["name"], f"{row['parameters']:,}", *times, "" if peak is None else f"{peak:.0f}")
+        table.add(row["name"], f"{row['parameters']:,}", *times, f"{peak:.0f}" if peak else "")
     return table
 
 
@@ -54,7 +54,7 @@ def _boxes(results: dict[str, Any]) -> Table:
     for row in results["boxes"]:
         memory = row["kilobytes_per_atom"]
         time = f"{row['microseconds_per_atom']:.0f}"
-        table.add(row["name"], f"{row['atoms']:,}", time, "" if memory is None else f"{memory:.0f}")
+        table.add(row["name"], f"{row['atoms']:,}", time, f"{memory:.0f}" if memory else "")
     return table
 
 

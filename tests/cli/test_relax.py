@@ -24,7 +24,7 @@ def app() -> typer.Typer:
 
 @pytest.fixture
 def model(tmp_path):
-    potential = cliffordstf.build("default/small", elements=["Si"], seed=0, channels=8)
+    potential = cliffordstf.build("default/small", elements=["Si"], seed=0, channels=8, energy_scale=100.0)
     return save_model(potential, tmp_path / "model.safetensors")
 
 

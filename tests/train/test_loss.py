@@ -28,7 +28,7 @@ def labelled(energy=1.0, forces=True, stress=False) -> Frame:
 
 
 def total(potential, frames, config=None, train=True):
-    config = config or LossConfig()
+    config = config or LossConfig(energy=TermConfig(), forces=TermConfig(), stress=TermConfig())
     data = Dataset(frames, 5.0).batch(range(len(frames)))
     prediction = potential(data.batch, stress=True, train=train)
     sums = loss_sums(config, prediction, data, ONE)
@@ -93,6 +93,8 @@ def test_weights_move_from_first_to_last():
 
 @pytest.mark.parametrize(("per", "divisor"), [("structure", 1.0), ("root-atom", 5**0.5), ("atom", 5.0)])
 def test_energy_normalisation(potential, per, divisor):
-    config = LossConfig(energy_per=per, forces=TermConfig(weight=0.0), stress=TermConfig(weight=0.0))
+    config = LossConfig(
+        energy_per=per, energy=TermConfig(), forces=TermConfig(weight=0.0), stress=TermConfig(weight=0.0)
+    )
     loss, prediction, data = total(potential, [labelled()], config)
     torch.testing.assert_close(loss, ((prediction.energy - data.energy) / divisor).square().sum())

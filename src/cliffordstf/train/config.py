@@ -64,7 +64,7 @@ class OptimizerConfig(_Config):
     weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto",
         description="Decoupled weight decay (adamw, muon); auto: over the run, weights that no data hold up shrink by "
-        "exp(-360 / atoms in the training set).",
+        "exp(-360 / atoms in the training set), at most 0.1.",
     )
     clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
 

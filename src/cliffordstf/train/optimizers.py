@@ -25,12 +25,17 @@ def make_optimizer(config: OptimizerConfig, parameters: Iterable[nn.Parameter]) 
     return torch.optim.Adam(trainable, amsgrad=config.name == "amsgrad", foreach=True, **settings)
 
 
+LARGEST_DECAY = 0.1
+"""Of the automatic weight decay: more, in a run of a few hundred steps, leaves nothing to learn with."""
+
+
 class Fading:
     """Weight decay that is the same over a whole run, however long it is and however many steps it has.
 
     Weights that no data hold up shrink by exp(-total) from the first step to the last, in proportion to the learning
     rate. The fewer data, the more of the weights nothing holds up, and the more their random start shows in structures
-    that were not learned: total = 360 / atoms in the training set, at most 1.
+    that were not learned: total = 360 / atoms in the training set, at most 1. A short run does not get that far, because
+    the decay of a step is bounded.
 
     Args:
         config: Of the optimiser; does nothing unless its weight decay is automatic.
@@ -47,7 +52,7 @@ class Fading:
         """Set the decay of a step that is such a share of the run."""
         if self.total is not None:
             for group in optimizer.param_groups:
-                group["weight_decay"] = self.total * share / self._mean_rate
+                group["weight_decay"] = min(LARGEST_DECAY, self.total * share / self._mean_rate)
 
 
 class Muon(torch.optim.Optimizer):

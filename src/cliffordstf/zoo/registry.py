@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from cliffordstf.data.structure import element_numbers
+from cliffordstf.errors import ConfigError
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.family import Family, FamilyConfig, available, family_config, find_family, register
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
+from cliffordstf.text import did_you_mean
 from cliffordstf.zoo import dimenet, gotennet, mace, nequip, painn, schnet, tensornet, torchmd_et, visnet
 from cliffordstf.zoo.upstream import contained
 
@@ -55,6 +57,10 @@ def config(name: str, elements: ArrayLike | None, **overrides: Any) -> FamilyCon
     Raises:
         ConfigError: There is no such peer or field, or a value is not valid.
     """
+    if name not in names():
+        raise ConfigError(
+            f"there is no peer '{name}'{did_you_mean(name, names())}; choose one of {', '.join(names())}."
+        )
     return family_config(name, elements=element_numbers(elements), **overrides)
 
 

@@ -34,8 +34,8 @@ class Fading:
 
     Weights that no data hold up shrink by exp(-total) from the first step to the last, in proportion to the learning
     rate. The fewer data, the more of the weights nothing holds up, and the more their random start shows in structures
-    that were not learned: total = 360 / atoms in the training set, at most 1. A short run does not get that far, because
-    the decay of a step is bounded.
+    that were not learned: total = 360 / atoms in the training set, at most 1. A short run does not get that far,
+    because the decay of a step is bounded.
 
     Args:
         config: Of the optimiser; does nothing unless its weight decay is automatic.

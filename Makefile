@@ -16,7 +16,7 @@ help:
 	@echo "make peers   other people's models, in an environment of their own"
 	@echo "make test-zoo     the physics suite on every peer"
 	@echo "make bench-speed  our models and the peers timed side by side"
-	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about eight hours; stop and go on at any time"
+	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about ten hours; stop and go on at any time"
 	@echo "make clean   remove the environment and caches"
 
 setup: $(STAMP)

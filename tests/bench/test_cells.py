@@ -5,7 +5,8 @@ from multiprocessing import get_context
 import pytest
 
 from cliffordstf.bench.cells import Cell, Sweep, _lock, read_results
-from cliffordstf.train.config import load_config
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.train.config import load_config, to_yaml
 from cliffordstf.train.run import Silence
 
 
@@ -50,6 +51,21 @@ def test_a_stopped_sweep_goes_on_where_it_was(sweep, cells):
         [r["metrics"]["force_mae_mev_per_a"] for r in read_results(folder.results)] for folder in (sweep, uninterrupted)
     ]
     assert errors[0] == errors[1]
+
+
+def test_the_run_or_result_of_other_options_is_not_taken_for_this_one(sweep, cells, options):
+    other = Cell(cells[0].name, {"kind": "other"}, load_config(None, [*options, "seed=7"]))
+    sweep.work.mkdir(parents=True)
+    (sweep.work / other.name).mkdir()
+    (sweep.work / other.name / "config.yaml").write_text(to_yaml(other.config), encoding="utf-8")
+    with pytest.raises(ConfigError, match="run with other options"):
+        sweep.run(cells[:1], lambda _: None)
+    assert sweep.run([other], lambda _: None)
+    with pytest.raises(ConfigError, match="result of other options"):
+        sweep.run(cells[:1], lambda _: None)
+    sweep.result_file(other).write_text("{", encoding="utf-8")
+    with pytest.raises(DataError, match="not a result file"):
+        read_results(sweep.results)
 
 
 def test_two_processes_do_not_run_the_same_cell(sweep, cells):

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.files import write_atomically
-from cliffordstf.train.config import TrainConfig
+from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.run import RunResult, Watcher, resume, train
 
 CURVE_POINTS = 40
@@ -57,6 +58,7 @@ class Sweep:
         for number, cell in enumerate(cells, start=1):
             place = f"{number}/{len(cells)} {cell.name}"
             if self.result_file(cell).is_file():
+                self._check_result(cell)
                 say(f"{place}: done before")
                 continue
             with _lock(self.work / f"{cell.name}.lock") as held:
@@ -71,9 +73,22 @@ class Sweep:
                 write_result(self.result_file(cell), cell, result)
         return True
 
+    def _check_result(self, cell: Cell) -> None:
+        """Refuse to take the result of other options for this cell's."""
+        found = _read(self.result_file(cell))
+        if any(found.get(name) != value for name, value in cell.labels.items()):
+            raise ConfigError(
+                f"{self.result_file(cell)} is the result of other options than these; remove it, or name the recipe "
+                "differently."
+            )
+
     def _run(self, cell: Cell, watcher: Watcher | None) -> RunResult | None:
         directory = self.work / cell.name
         if (directory / "config.yaml").is_file():
+            if load_config(directory / "config.yaml", []) != cell.config:
+                raise ConfigError(
+                    f"{directory} holds a run with other options than these; remove it, or name the recipe differently."
+                )
             return resume(directory, watcher)
         return train(cell.config, directory, watcher)
 
@@ -108,7 +123,15 @@ def write_result(path: Path, cell: Cell, result: RunResult) -> None:
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
     """All results of a folder, by name."""
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return [_read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not a result file ({error}); remove it and run its cell again.") from None
+    return values
 
 
 def _without_folders(config: dict[str, Any]) -> dict[str, Any]:

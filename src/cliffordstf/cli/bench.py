@@ -71,6 +71,8 @@ def rmd17(
     console = Console()
     if overrides and recipe == "default":
         raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
+    if not all(seed.strip().isdigit() for seed in seeds.split(",")):
+        raise ConfigError(f"--seeds {seeds} must be whole numbers separated by commas, for example 0,1,2.")
     names = RMD17_MOLECULES if molecules == "all" else tuple(name.strip() for name in molecules.split(","))
     cells = [
         rmd17_cell(data, name, train=train, budget=budget, seed=int(seed), overrides=overrides or (), label=recipe)

@@ -159,7 +159,10 @@ _prepared: "WeakKeyDictionary[DefaultModel, tuple[Hashable, list[_Layer]]]" = We
 
 
 def _layers(model: DefaultModel) -> "list[_Layer]":
-    """The layers as explicit operators, made again when a weight has changed."""
+    """The layers as explicit operators, made again when a weight has changed.
+
+    A change in place is seen by the weight's version, which writing through `.data` does not raise: use `no_grad`.
+    """
     state = tuple((p.data_ptr(), -1 if p.is_inference() else p._version) for p in model.parameters())
     found = _prepared.get(model)
     if found is None or found[0] != state:

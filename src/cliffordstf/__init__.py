@@ -7,6 +7,7 @@ import os
 # torch is not loaded yet, and never overrides the user's choice.
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
+from cliffordstf.allocator import keep_freed_memory
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError, UnknownElementError
@@ -17,6 +18,8 @@ from cliffordstf.model.presets import PRESETS
 from cliffordstf.model.shipped import load
 from cliffordstf.version import __version__
 from cliffordstf.zoo import names as _peers  # noqa: F401 - makes the peers known by name; imports none of them
+
+keep_freed_memory()
 
 __all__ = [
     "PRESETS",

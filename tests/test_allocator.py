@@ -1,0 +1,27 @@
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import cliffordstf, resource, torch
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.zeros(10_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print([faults() for _ in range(5)][-1])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_a_block_that_was_freed_is_not_asked_of_the_system_again():
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    asked = {**plain, "MALLOC_MMAP_THRESHOLD_": "1000000"}
+    faults = [
+        int(subprocess.run([sys.executable, "-c", FAULTS], env=env, check=True, capture_output=True, text=True).stdout)
+        for env in (plain, asked)
+    ]
+    assert faults[0] < 100
+    assert faults[1] >= 19  # huge pages of 2 MB at best: the user's own setting is kept

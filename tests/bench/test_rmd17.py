@@ -7,7 +7,7 @@ from cliffordstf.bench.rmd17 import rmd17_cell, rmd17_table
 from cliffordstf.cli.main import app
 from cliffordstf.data.readers import read_frames
 from cliffordstf.errors import ConfigError, DataError
-from cliffordstf.train.setup import load_splits
+from cliffordstf.train.setup import load_splits, prepare
 
 
 @pytest.fixture
@@ -58,6 +58,18 @@ def test_bad_requests_are_refused_with_one_sentence(archive):
         rmd17_cell(archive, "uracil")
 
 
+def test_the_paper_protocol_is_what_the_paper_states(archive):
+    config = rmd17_cell(archive, "ethanol", train=900, model="paper/full", protocol="paper").config
+    assert (config.optimizer.name, config.optimizer.learning_rate, config.batch_size) == ("adam", 1e-4, 32)
+    assert (config.loss.forces.kind, config.loss.energy.kind, config.loss.energy_per) == ("mse", "mse", "structure")
+    assert (config.data.reference, config.schedule.kind, config.epochs, config.average) == ("none", "constant", 250, 0)
+    potential = prepare(config).potential
+    assert float(potential.reference.scale) == pytest.approx(0.04336, rel=1e-3)
+    assert not potential.reference.energies.any()
+    with pytest.raises(ConfigError, match="did you mean 'paper'"):
+        rmd17_cell(archive, "ethanol", protocol="papers")
+
+
 def test_every_molecule_has_published_numbers():
     for train in (950, 50):
         for model in rmd17_models(train):
@@ -74,7 +86,15 @@ def _result(molecule: str, force: float, seed: int = 0, recipe: str = "default",
         "zero_energy_mae_mev": 140.0,
         "zero_force_mae_mev_per_a": 900.0,
     }
-    return {"molecule": molecule, "train": 50, "seed": seed, "recipe": recipe, "budget": budget, "metrics": metrics}
+    return {
+        "benchmark": "rmd17",
+        "molecule": molecule,
+        "train": 50,
+        "seed": seed,
+        "recipe": recipe,
+        "budget": budget,
+        "metrics": metrics,
+    }
 
 
 def test_the_table_shows_published_numbers_seeds_and_the_zero_row():

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
+from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.text import did_you_mean
@@ -25,8 +27,10 @@ def rmd17_cell(
     budget: str = "20min",
     seed: int = 0,
     split: int = 1,
+    model: str = "default",
+    protocol: str = "sound",
     overrides: Sequence[str] = (),
-    label: str = "default",
+    label: str | None = None,
 ) -> Cell:
     """One run.
 
@@ -38,8 +42,10 @@ def rmd17_cell(
         budget: Training time.
         seed: Of weights, of the order of frames, and of which frames are taken.
         split: Official split, 1 to 5.
-        overrides: Options of the run, as `train` takes them.
-        label: What the table calls the recipe.
+        model: Preset, or name of a peer.
+        protocol: `sound` or `paper`, see `bench.protocols`.
+        overrides: Further options of the run, as `train` takes them.
+        label: What the table calls the run; by default the model and, unless it is `sound`, the protocol.
     """
     if molecule not in RMD17_MOLECULES:
         raise ConfigError(
@@ -56,12 +62,23 @@ def rmd17_cell(
         f"seed={seed}",
         f"budget={budget}",
         f"level_of_theory={LEVEL_OF_THEORY}",
+        f"model.preset={model}",
+        *protocol_options(protocol, "rmd17"),
         *overrides,
     ]
-    config = load_config(None, options)
-    name = f"{molecule}-{train}-{label.replace('/', '-')}-{budget}-seed{seed}"
-    labels = {"molecule": molecule, "train": train, "split": split, "recipe": label, "overrides": list(overrides)}
-    return Cell(name, labels, config)
+    recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
+    labels = {
+        "benchmark": "rmd17",
+        "molecule": molecule,
+        "train": train,
+        "split": split,
+        "model": model,
+        "protocol": protocol,
+        "recipe": recipe,
+        "overrides": list(overrides),
+    }
+    name = f"{molecule}-{train}-{file_name(recipe)}-{budget}-seed{seed}"
+    return Cell(name, labels, load_config(None, options))
 
 
 def split_options(data: Path, molecule: str, split: int) -> list[str]:

@@ -1,6 +1,7 @@
 """`cliffordstf bench`: measure."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,11 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cliffordstf.bench.cells import Sweep, read_results
+from cliffordstf.bench.acac import acac_cell
+from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
-from cliffordstf.bench.rmd17 import rmd17_cell, rmd17_table
+from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
-from cliffordstf.bench.speed_tables import speed_tables
+from cliffordstf.bench.sweep import Job, Sweep, read_results
+from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.train import Screen
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
@@ -53,56 +56,133 @@ def speed(
         console.print(f"written to {json_file}")
 
 
+DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
+Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
+Budget = Annotated[str, typer.Option(help="Training time of each run.")]
+Seeds = Annotated[str, typer.Option(help="Seeds separated by commas.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
+]
+Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
+Results = Annotated[Path, typer.Option(help="Folder of the result files.")]
+Work = Annotated[Path, typer.Option(help="Folder of the runs.")]
+
+
 @bench_app.command()
 def rmd17(
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
-    ] = None,
-    data: Annotated[Path, typer.Option(help="Folder of the rMD17 archive.")] = Path("data/rmd17"),
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/rmd17"),
     molecules: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "all",
     train: Annotated[int, typer.Option(help="Training frames: 950, 900 or 50.")] = 950,
-    budget: Annotated[str, typer.Option(help="Training time of each run.")] = "20min",
-    seeds: Annotated[str, typer.Option(help="Seeds separated by commas.")] = "0",
-    recipe: Annotated[str, typer.Option(help="What the table calls these runs.")] = "default",
-    results: Annotated[Path, typer.Option(help="Folder of the result files.")] = Path("results/rmd17"),
-    work: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs/rmd17"),
+    models: Models = "default",
+    protocol: Annotated[str, typer.Option(help="sound: our recipe; paper: what the paper states.")] = "sound",
+    budget: Budget = "20min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/rmd17"),
+    work: Work = Path("runs/rmd17"),
 ) -> None:
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
-    console = Console()
-    if overrides and recipe == "default":
-        raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
-    if not all(seed.strip().isdigit() for seed in seeds.split(",")):
-        raise ConfigError(f"--seeds {seeds} must be whole numbers separated by commas, for example 0,1,2.")
-    names = RMD17_MOLECULES if molecules == "all" else tuple(name.strip() for name in molecules.split(","))
-    cells = [
-        rmd17_cell(data, name, train=train, budget=budget, seed=int(seed), overrides=overrides or (), label=recipe)
-        for seed in seeds.split(",")
-        for name in names
+    _need_a_name(overrides, recipe)
+    names = RMD17_MOLECULES if molecules == "all" else _names(molecules)
+    jobs = [
+        rmd17_cell(
+            data,
+            molecule,
+            train=train,
+            budget=budget,
+            seed=seed,
+            model=model,
+            protocol=protocol,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in _names(models)
+        for molecule in names
     ]
+    _run(jobs, results, work)
+
+
+@bench_app.command()
+def acac(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/acac"),
+    models: Models = "default",
+    budget: Budget = "20min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/acac"),
+    work: Work = Path("runs/acac"),
+) -> None:
+    """Train on acetylacetone at 300 K; test at 300 K and 600 K, on a rotation and on a proton transfer."""
+    _need_a_name(overrides, recipe)
+    jobs = [
+        acac_cell(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
+        for seed in _numbers(seeds)
+        for model in _names(models)
+    ]
+    _run(jobs, results, work)
+
+
+@bench_app.command()
+def nve(
+    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
+    data: Annotated[Path, typer.Argument(help="Frames of the molecule, to start from and to compare bonds with.")],
+    temperature: Annotated[float, typer.Option(help="Of the first velocities, K.")] = 500.0,
+    picoseconds: Annotated[float, typer.Option(help="Length of each run.")] = 100.0,
+    timestep: Annotated[float, typer.Option(help="fs.")] = 0.5,
+    seeds: Seeds = "0,1,2",
+    results: Results = Path("results/nve"),
+    work: Work = Path("runs/nve"),
+) -> None:
+    """Run long dynamics without a thermostat from several frames: energy drift, temperature, bond lengths."""
+    jobs = [
+        NveJob(model, data, seed, temperature=temperature, timestep=timestep, picoseconds=picoseconds)
+        for seed in _numbers(seeds)
+    ]
+    _run(jobs, results, work)
+
+
+def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
+    if overrides and recipe is None:
+        raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _numbers(text: str) -> list[int]:
+    if not all(part.isdigit() for part in _names(text)):
+        raise ConfigError(f"--seeds {text} must be whole numbers separated by commas, for example 0,1,2.")
+    return [int(part) for part in _names(text)]
+
+
+def _run(jobs: Sequence[Job], results: Path, work: Path) -> None:
+    """Run the jobs and print the tables of the folder."""
+    console = Console()
     screen = Screen(console, every=30.0)
     try:
-        finished = Sweep(results, work).run(cells, lambda text: console.print(text, highlight=False), screen)
+        finished = Sweep(results, work).run(jobs, lambda text: console.print(text, highlight=False), screen)
     finally:
         screen.close()
-    console.print(rmd17_table(read_results(results), train).rich())
+    for item in all_tables(read_results(results)):
+        console.print(item.rich())
     if not finished:
         raise typer.Exit(143)
 
 
 @bench_app.command()
 def table(
-    results: Annotated[Path, typer.Option(help="Folder of the result files.")] = Path("results/rmd17"),
+    results: Results = Path("results/rmd17"),
     out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
 ) -> None:
-    """Print the tables of what was measured: of rMD17 runs, or of `bench speed`."""
+    """Print the tables of what was measured."""
     console = Console()
-    found = read_results(results)
-    if not found:
+    tables = all_tables(read_results(results))
+    if not tables:
         raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' or 'bench speed --json' first.")
-    if "roofline" in found[0]:
-        tables = speed_tables(found[0])
-    else:
-        tables = [rmd17_table(found, size) for size in sorted({result["train"] for result in found}, reverse=True)]
     for item in tables:
         console.print(item.rich())
     if out is None:

@@ -39,6 +39,8 @@ class DefaultModel(nn.Module):
         self.config = config
         grades = (SCALAR, VECTOR, BIVECTOR, *([PSEUDOSCALAR] if config.pseudoscalar else []))
         carried = Layout((*grades, *(stf(degree) for degree in range(2, config.lmax + 1))))
+        highest = config.lmax if config.node_lmax is None else config.node_lmax
+        passed = Layout(tuple(track for track in carried if track.degree <= highest))
         self.embedding = nn.Embedding(len(config.elements), config.channels)
         self.radial = RadialFunctions(
             config.basis,
@@ -57,7 +59,7 @@ class DefaultModel(nn.Module):
                 DefaultInteraction(
                     source,
                     carried,
-                    Layout((SCALAR,)) if last else carried,
+                    Layout((SCALAR,)) if last else passed,
                     elements=len(config.elements),
                     lmax=config.lmax,
                     channels=config.channels,

@@ -50,6 +50,9 @@ class DataConfig(_Config):
     reference: Literal["auto", "isolated", "least-squares", "none"] | dict[str, float] = Field(
         "auto", description="Free-atom energies: how to find them, or eV by chemical symbol."
     )
+    scale: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        "auto", description="Energy that the model's numbers are in, eV; auto: the root mean square force in eV/Å."
+    )
     cache: str | None = Field(None, description="File that keeps neighbour lists between runs.")
 
 

@@ -57,6 +57,7 @@ def _energy_metrics(evaluation: Evaluation) -> dict[str, Any]:
         "energy_mae_mev_per_atom": _scaled(_mean(np.abs(error) / atoms, labels)),
         "energy_rmse_mev_per_atom": _scaled(_mean((error / atoms) ** 2, labels), 0.5),
         "zero_energy_mae_mev": _scaled(_mean(np.abs(zero), labels)),
+        "zero_energy_rmse_mev": _scaled(_mean(zero**2, labels), 0.5),
         "zero_energy_mae_mev_per_atom": _scaled(_mean(np.abs(zero) / atoms, labels)),
     }
 

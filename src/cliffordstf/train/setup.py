@@ -158,7 +158,8 @@ def prepare(config: TrainConfig) -> Setup:
     wanted = config.data.reference
     references = find_references(splits.train, elements, _by_number(wanted) if isinstance(wanted, dict) else wanted)
     splits.warnings.extend(references.warnings)
-    scale = force_scale(splits.train, references)
+    asked = config.data.scale
+    scale = force_scale(splits.train, references) if asked == "auto" else asked
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     if config.finetune is not None:
         potential, references = start_from(config.finetune, elements, references, splits.train)

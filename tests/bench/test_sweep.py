@@ -4,7 +4,8 @@ from multiprocessing import get_context
 
 import pytest
 
-from cliffordstf.bench.cells import Cell, Sweep, _lock, read_results
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.sweep import Sweep, _lock, read_results
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.train.config import load_config, to_yaml
 from cliffordstf.train.run import Silence

@@ -1,0 +1,55 @@
+"""How a benchmark trains its models. Two protocols, kept apart: `sound`, and `paper`, what the paper states.
+
+Both are options of `train`, so that a result's config says everything.
+"""
+
+from typing import Literal, get_args
+
+from cliffordstf.errors import ConfigError
+from cliffordstf.text import did_you_mean
+
+Protocol = Literal["sound", "paper"]
+
+KCAL_PER_MOL = 0.0433641153
+"""eV."""
+
+_PAPER_OPTIMISER = (
+    "optimizer.name=adam",
+    "optimizer.learning_rate=1e-4",
+    "optimizer.weight_decay=0",
+    "optimizer.clip=null",
+    "schedule.kind=constant",
+    "schedule.warmup_steps=0",
+    "average=0",
+    "patience=30",
+    "validate_every=1",
+)
+
+_SQUARED = (
+    "loss.energy.kind=mse",
+    "loss.energy.weight=1",
+    "loss.energy_per=structure",
+    "loss.forces.kind=mse",
+    "loss.forces.weight=1",
+)
+
+_PAPER: dict[str, tuple[str, ...]] = {
+    # Absolute energies in kcal/mol, as the files hold them: no free atoms are taken off and nothing is scaled.
+    "rmd17": (
+        *_PAPER_OPTIMISER,
+        *_SQUARED,
+        "data.reference=none",
+        f"data.scale={KCAL_PER_MOL}",
+        "batch_size=32",
+        "epochs=250",
+    ),
+}
+
+
+def protocol_options(protocol: str, benchmark: str) -> tuple[str, ...]:
+    """Options of `train` for a protocol; none for `sound`, which is what `train` does by itself."""
+    if protocol not in get_args(Protocol):
+        raise ConfigError(
+            f"there is no protocol '{protocol}'{did_you_mean(protocol, get_args(Protocol))}; choose sound or paper."
+        )
+    return _PAPER[benchmark] if protocol == "paper" else ()

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.model.config import AnyConfig, DefaultConfig, PaperConfig
 from cliffordstf.model.default import DefaultModel
-from cliffordstf.model.family import FamilyConfig, find_family, make_family_model
+from cliffordstf.model.family import FamilyConfig, force_mode, make_family_model
 from cliffordstf.model.paper import PaperModel
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
@@ -50,5 +50,4 @@ def build_from_config(config: AnyConfig, reference: AtomicReference | None = Non
         case DefaultConfig():
             return Potential(DefaultModel(config), config.elements, config.cutoff, config.forces, reference)
         case FamilyConfig():
-            forces = find_family(config.name).forces
-            return Potential(make_family_model(config), config.elements, config.cutoff, forces, reference)
+            return Potential(make_family_model(config), config.elements, config.cutoff, force_mode(config), reference)

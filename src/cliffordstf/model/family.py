@@ -41,7 +41,7 @@ class Family:
         config: Class of the hyper-parameters.
         make: Config -> energy model, see `cliffordstf.model.output.EnergyModel`.
         presets: Name of each model -> the fields that differ from the defaults of `config`.
-        forces: Where the forces come from.
+        forces: Where the forces come from, unless the config has a field `forces` of its own that says so.
     """
 
     packages: tuple[str, ...]
@@ -120,6 +120,12 @@ def family_config(name: str, **values: Any) -> FamilyConfig:
             raise ConfigError(f"the peer '{name}' has no option '{option}'{nearest}.") from None
         message = first["msg"].removeprefix("Value error, ")
         raise ConfigError(f"option '{option}' of the peer '{name}': {message[0].lower()}{message[1:]}.") from None
+
+
+def force_mode(config: FamilyConfig) -> Literal["conservative", "direct"]:
+    """Where the forces of a model come from: its config's own `forces` in families that leave a choice."""
+    chosen: Literal["conservative", "direct"] = getattr(config, "forces", find_family(config.name).forces)
+    return chosen
 
 
 def make_family_model(config: FamilyConfig) -> nn.Module:

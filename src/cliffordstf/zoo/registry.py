@@ -15,7 +15,19 @@ from cliffordstf.model.family import Family, FamilyConfig, available, family_con
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
 from cliffordstf.text import did_you_mean
-from cliffordstf.zoo import dimenet, gotennet, mace, nequip, painn, schnet, tensornet, torchmd_et, visnet
+from cliffordstf.zoo import (
+    dimenet,
+    equiformer,
+    faenet,
+    gotennet,
+    mace,
+    nequip,
+    painn,
+    schnet,
+    tensornet,
+    torchmd_et,
+    visnet,
+)
 from cliffordstf.zoo.upstream import contained
 
 FAMILIES: tuple[Family, ...] = (
@@ -28,6 +40,8 @@ FAMILIES: tuple[Family, ...] = (
     visnet.FAMILY,
     dimenet.FAMILY,
     gotennet.FAMILY,
+    equiformer.FAMILY,
+    faenet.FAMILY,
 )
 
 

@@ -1,13 +1,15 @@
 """Running other people's packages without letting them change this process."""
 
 import importlib
+import importlib.util
 import io
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -63,3 +65,32 @@ def lent(module: str, **contents: Any) -> Iterator[None]:
         del sys.modules[module]
         if before is not None:
             sys.modules[module] = before
+
+
+@contextmanager
+def without_init(*packages: str) -> Iterator[None]:
+    """Let modules of some packages be imported without running the packages' `__init__`, for the time of an import.
+
+    For packages whose `__init__` pulls in trainers, databases and downloads that a model does not need.
+
+    Args:
+        packages: Full names, parents first.
+
+    Raises:
+        ModuleNotFoundError: The outermost package is not installed.
+    """
+    with ExitStack() as stack:
+        for package in packages:
+            outermost, *inner = package.split(".")
+            spec = importlib.util.find_spec(outermost)
+            if spec is None:
+                raise ModuleNotFoundError(f"No module named '{outermost}'", name=outermost)
+            places = [str(Path(place, *inner)) for place in spec.submodule_search_locations or ()]
+            stack.enter_context(lent(package, __path__=places))
+        yield
+
+
+def lent_scatter() -> AbstractContextManager[None]:
+    """Stand in for torch-scatter, which has to be compiled, by the function of that name in PyTorch Geometric."""
+    upstream("torch_geometric.nn")  # looks for torch-scatter itself, and must not find the stand-in
+    return lent("torch_scatter", scatter=upstream("torch_geometric.utils").scatter)

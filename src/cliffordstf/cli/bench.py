@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cliffordstf.bench.acac import acac_cell
+from cliffordstf.bench.figures import draw
 from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
@@ -177,14 +178,18 @@ def _run(jobs: Sequence[Job], results: Path, work: Path) -> None:
 def table(
     results: Results = Path("results/rmd17"),
     out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw learning curves and scans: a .png or .svg file.")] = None,
 ) -> None:
     """Print the tables of what was measured."""
     console = Console()
-    tables = all_tables(read_results(results))
+    found = read_results(results)
+    tables = all_tables(found)
     if not tables:
         raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' or 'bench speed --json' first.")
     for item in tables:
         console.print(item.rich())
+    if figure is not None:
+        console.print(f"drawn to {figure}" if draw(found, figure) else "these results hold nothing to draw")
     if out is None:
         return
     written = {".md": "markdown", ".tex": "latex", ".html": "html"}.get(out.suffix)

@@ -2,7 +2,8 @@ import pytest
 import yaml
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.train.config import TrainConfig, load_config, parse_duration, to_yaml
+from cliffordstf.train.config import TrainConfig, load_config, parse_duration, parse_train_config, to_yaml
+from cliffordstf.train.loop import most_epochs
 
 
 def test_overrides_win_over_the_file(tmp_path):
@@ -73,3 +74,10 @@ def test_every_option_is_documented():
                 yield name
 
     assert list(undocumented(TrainConfig)) == []
+
+
+def test_few_structures_are_not_repeated_for_ever():
+    assert [most_epochs("auto", count) for count in (50, 199, 200, 10_000)] == [300, 300, None, None]
+    assert most_epochs(7, 50) == 7
+    assert most_epochs(None, 50) is None
+    assert parse_train_config({"data": {"train": "x.xyz"}, "epochs": "auto"}).budget == 900

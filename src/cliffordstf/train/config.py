@@ -107,7 +107,11 @@ class TrainConfig(_Config):
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
     budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")
-    epochs: int | None = Field(None, ge=1, description="Passes over the training set; the first limit reached ends.")
+    epochs: PositiveInt | Literal["auto"] | None = Field(
+        "auto",
+        description="Passes over the training set; the first limit reached ends. auto: no limit, but 300 for fewer "
+        "than 200 structures, where longer runs were worse.",
+    )
     patience: int | None = Field(None, ge=1, description="Stop after this many validations without improvement.")
     validate_every: PositiveInt | Literal["auto"] = Field("auto", description="Epochs between validations.")
     checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
@@ -125,7 +129,7 @@ class TrainConfig(_Config):
     @classmethod
     def _default_length(cls, values: Any) -> Any:
         """A run needs an end; fifteen minutes if nothing is said."""
-        if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") is None:
+        if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") in (None, "auto"):
             return {**values, "budget": 900.0}
         return values
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from cliffordstf.bench.acac import acac_cell
 from cliffordstf.bench.figures import draw
+from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
@@ -101,6 +102,37 @@ def rmd17(
         for seed in _numbers(seeds)
         for model in _names(models)
         for molecule in names
+    ]
+    _run(jobs, results, work)
+
+
+@bench_app.command()
+def ablation(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/rmd17"),
+    molecules: Annotated[str, typer.Option(help="Names separated by commas.")] = "ethanol",
+    models: Annotated[str, typer.Option(help="Variants separated by commas, or 'all'.")] = "all",
+    budget: Budget = "10min",
+    seeds: Seeds = "0,1",
+    results: Results = Path("results/ablation"),
+    work: Work = Path("runs/ablation"),
+) -> None:
+    """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time, our protocol."""
+    jobs = [
+        rmd17_cell(
+            data,
+            molecule,
+            train=900,
+            budget=budget,
+            seed=seed,
+            model=model,
+            overrides=("model.forces=direct", *(overrides or ())),
+            label=model,
+            benchmark="ablation",
+        )
+        for seed in _numbers(seeds)
+        for molecule in _names(molecules)
+        for model in (ABLATION if models == "all" else _names(models))
     ]
     _run(jobs, results, work)
 

@@ -1,6 +1,6 @@
-"""ICTP (Zaverkin et al., 2024), irreducible Cartesian tensor potentials; implemented here, from the paper.
+"""ICTP (Zaverkin et al., 2024), irreducible Cartesian tensor potentials; implemented here, after the paper.
 
-Equivariant message passing on symmetric traceless tensors, with products of up to four bodies and more in each layer.
+Equivariant message passing on symmetric traceless tensors, with products of several of them in each layer.
 """
 
 from itertools import pairwise

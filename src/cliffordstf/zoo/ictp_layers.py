@@ -90,9 +90,8 @@ def mixed(features: Tensor, track: Track, weights: Tensor) -> Tensor:
     Returns:
         (atoms, 2l+1, out channels).
     """
-    # Atoms are not left to -1, which has no meaning where there are none.
     by_component = features.unflatten(1, (weights.shape[0], track.dims)).transpose(1, 2)
-    return by_component.reshape(features.shape[0], track.dims, -1) @ weights.flatten(0, 1)
+    return by_component.flatten(2) @ weights.flatten(0, 1)
 
 
 class PathLinear(nn.Module):

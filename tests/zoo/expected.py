@@ -23,6 +23,7 @@ NARROW: dict[str, dict[str, Any]] = {
         "output_initialiser": "glorot_orthogonal",
     },
     "gotennet": {"channels": 16, "layers": 2, "heads": 2, "basis": 12},
+    "ictp": {"channels": 4, "product_channels": 3, "radial_widths": (16, 16)},
 }
 """Options that make a family small enough for a quick test."""
 
@@ -36,8 +37,12 @@ SMOOTHNESS: dict[str, int] = {
     "visnet": -1,
     "dimenet++": 2,
     "gotennet": -1,
+    "ictp": 2,
 }
 """Derivatives of the energy that are continuous at the cutoff, 2 meaning two or more; -1: the energy itself jumps."""
+
+MANY_ELEMENTS: tuple[str, ...] = ("ictp",)
+"""Families whose presets have 10^6 parameters for a hundred elements, rather than for H, C, N and O."""
 
 
 @dataclass(frozen=True)

@@ -64,19 +64,6 @@ def test_older_format_version_loads(path, tmp_path):
     assert loaded.elements == (1, 6, 8)
 
 
-def test_models_from_before_node_lmax_pass_every_degree(tmp_path):
-    potential = cliffordstf.build("default", elements=[1, 6, 8], seed=0, channels=4, lmax=3, node_lmax=None)
-    path = save_model(potential, tmp_path / "new.safetensors")
-    with safe_open(path, framework="pt") as stream:
-        metadata = dict(stream.metadata())
-    config = json.loads(metadata["config"])
-    del config["node_lmax"]
-    old = tmp_path / "old.safetensors"
-    save_file(load_file(path), old, {**metadata, "format_version": "1", "config": json.dumps(config)})
-    loaded, _ = load_model(old)
-    assert loaded.model.config.node_lmax is None
-
-
 def rewritten(path, target, **changes):
     with safe_open(path, framework="pt") as stream:
         metadata = {**stream.metadata(), **changes}

@@ -23,8 +23,8 @@ LITERAL = "literal paper/full"
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "default lmax 1": ("default", {"lmax": 1, "channels": 176}),
     "default lmax 2": ("default", {"lmax": 2, "channels": 128}),
-    "default lmax 3": ("default", {"lmax": 3, "channels": 104}),
-    "default lmax 4": ("default", {"lmax": 4, "channels": 88}),
+    "default lmax 3": ("default", {"lmax": 3, "channels": 96}),
+    "default lmax 4": ("default", {"lmax": 4, "channels": 72}),
     "paper/full": ("paper/full", {}),
     "paper/clifford": ("paper/clifford", {}),
 }

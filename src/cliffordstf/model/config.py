@@ -71,7 +71,7 @@ class DefaultConfig(CommonConfig):
     layers: int = Field(2, ge=1, description="Message-passing layers.")
     lmax: int = Field(3, ge=1, le=4, description="Highest degree of edge tensors and of tracks within a layer.")
     node_lmax: int | None = Field(
-        2, ge=0, le=4, description="Highest degree that passes from layer to layer; null for lmax."
+        None, ge=0, le=4, description="Highest degree that passes from layer to layer; null for lmax."
     )
     pseudoscalar: bool = Field(False, description="Carry the grade-3 track as well.")
     body_order: int = Field(4, ge=2, le=5, description="Highest correlation order of the many-body product.")

@@ -33,6 +33,10 @@ def parse_duration(value: Any) -> Any:
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 
 
+FEW_STRUCTURES = 200
+"""Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`."""
+
+
 class DataConfig(_Config):
     """Where structures come from and how they are divided."""
 
@@ -67,7 +71,7 @@ class OptimizerConfig(_Config):
     weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto",
         description="Decoupled weight decay (adamw, muon); auto: over the run, weights that no data hold up shrink by "
-        "exp(-360 / atoms in the training set), at most 0.1.",
+        "exp(-60 / sqrt(structures · atoms)) of the training set, at most 0.1.",
     )
     clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
 
@@ -103,7 +107,9 @@ class TrainConfig(_Config):
     loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
     optimizer: OptimizerConfig = Field(OptimizerConfig())
     schedule: ScheduleConfig = Field(ScheduleConfig())
-    batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Structures a step; auto: about 50 atoms.")
+    batch_size: PositiveInt | Literal["auto"] = Field(
+        "auto", description="Structures a step; auto: about 50 atoms, or 25 for fewer than 200 structures."
+    )
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
     budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")

@@ -19,7 +19,7 @@ from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import load_checkpoint, save_checkpoint
-from cliffordstf.train.config import TrainConfig
+from cliffordstf.train.config import FEW_STRUCTURES, TrainConfig
 from cliffordstf.train.evaluate import ZeroModel, evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
@@ -74,8 +74,8 @@ class Hooks:
     best: Callable[[], None]
 
 
-FEW_STRUCTURES, FEW_EPOCHS = 200, 300
-"""Below so many training structures, so many passes: what else is learned is how to repeat them (docs/recipe.md)."""
+FEW_EPOCHS = 300
+"""Passes over few training structures: what else would be learned is how to repeat them (docs/recipe.md)."""
 
 
 def most_epochs(asked: int | Literal["auto"] | None, structures: int) -> int | None:
@@ -114,7 +114,7 @@ class Trainer:
         self._batches = -(-len(train) // plan.size)
         self.optimizer = make_optimizer(config.optimizer, potential.parameters())
         self.epochs = most_epochs(config.epochs, len(train))
-        self.fading = Fading(config.optimizer, config.schedule, int(train.atoms.sum()))
+        self.fading = Fading(config.optimizer, config.schedule, len(train), int(train.atoms.sum()))
         self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()

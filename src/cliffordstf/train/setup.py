@@ -22,7 +22,7 @@ from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
 from cliffordstf.model.reference import AtomicReference
 from cliffordstf.train import parallel
-from cliffordstf.train.config import DataConfig, TrainConfig
+from cliffordstf.train.config import FEW_STRUCTURES, DataConfig, TrainConfig
 from cliffordstf.train.finetune import start_from
 
 
@@ -224,5 +224,6 @@ def _build(
 def _plan(config: TrainConfig, train: Dataset) -> BatchPlan:
     size = config.batch_size
     if size == "auto":
-        size = int(np.clip(round(50 / float(np.median(train.atoms))), 1, 32))
+        atoms = 25 if len(train) < FEW_STRUCTURES else 50
+        size = int(np.clip(round(atoms / float(np.median(train.atoms))), 1, 32))
     return BatchPlan(size, config.max_atoms, config.max_edges)

@@ -1,6 +1,7 @@
 """`cliffordstf bench`: measure."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from cliffordstf.bench.acac import acac_cell
 from cliffordstf.bench.figures import draw
+from cliffordstf.bench.launch import Launch, launch
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
@@ -68,6 +70,9 @@ Overrides = Annotated[
 Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
 Results = Annotated[Path, typer.Option(help="Folder of the result files.")]
 Work = Annotated[Path, typer.Option(help="Folder of the runs.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine; array tasks with --slurm.")]
+Slurm = Annotated[str | None, typer.Option(help="Submit to SLURM with these options of sbatch.")]
+Ray = Annotated[str | None, typer.Option(help="Run on a Ray cluster: its address, auto, or local.")]
 
 
 @bench_app.command()
@@ -83,6 +88,9 @@ def rmd17(
     recipe: Recipe = None,
     results: Results = Path("results/rmd17"),
     work: Work = Path("runs/rmd17"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
 ) -> None:
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
     _need_a_name(overrides, recipe)
@@ -103,7 +111,7 @@ def rmd17(
         for model in _names(models)
         for molecule in names
     ]
-    _run(jobs, results, work)
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 @bench_app.command()
@@ -116,6 +124,9 @@ def ablation(
     seeds: Seeds = "0,1",
     results: Results = Path("results/ablation"),
     work: Work = Path("runs/ablation"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
 ) -> None:
     """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time, our protocol."""
     jobs = [
@@ -134,7 +145,7 @@ def ablation(
         for molecule in _names(molecules)
         for model in (ABLATION if models == "all" else _names(models))
     ]
-    _run(jobs, results, work)
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 @bench_app.command()
@@ -147,6 +158,9 @@ def acac(
     recipe: Recipe = None,
     results: Results = Path("results/acac"),
     work: Work = Path("runs/acac"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
 ) -> None:
     """Train on acetylacetone at 300 K; test at 300 K and 600 K, on a rotation and on a proton transfer."""
     _need_a_name(overrides, recipe)
@@ -155,7 +169,7 @@ def acac(
         for seed in _numbers(seeds)
         for model in _names(models)
     ]
-    _run(jobs, results, work)
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 @bench_app.command()
@@ -168,13 +182,16 @@ def nve(
     seeds: Seeds = "0,1,2",
     results: Results = Path("results/nve"),
     work: Work = Path("runs/nve"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
 ) -> None:
     """Run long dynamics without a thermostat from several frames: energy drift, temperature, bond lengths."""
     jobs = [
         NveJob(model, data, seed, temperature=temperature, timestep=timestep, picoseconds=picoseconds)
         for seed in _numbers(seeds)
     ]
-    _run(jobs, results, work)
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
@@ -192,15 +209,18 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in _names(text)]
 
 
-def _run(jobs: Sequence[Job], results: Path, work: Path) -> None:
+def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
     """Run the jobs and print the tables of the folder."""
     console = Console()
     screen = Screen(console, every=30.0)
     try:
-        finished = Sweep(results, work).run(jobs, lambda text: console.print(text, highlight=False), screen)
+        command = ["cliffordstf", *sys.argv[1:]]
+        finished = launch(sweep, jobs, how, lambda text: console.print(text, highlight=False), screen, command)
     finally:
         screen.close()
-    for item in all_tables(read_results(results)):
+    if how.slurm is not None:
+        return
+    for item in all_tables(read_results(sweep.results)):
         console.print(item.rich())
     if not finished:
         raise typer.Exit(143)

@@ -36,7 +36,7 @@ def test_written_config_reads_back(tmp_path):
         ("budget=soon", "'soon' is not a duration"),
         ("epochs", "'epochs' is not an override"),
         ("data.reference=file.npy", "option 'data.reference.*': "),
-        ("data.units.energy=2", "option 'data.units.energy': input should be a valid string"),
+        ("data.units.energy=2", "option 'data.units': units option 'energy': Input should be a valid string"),
     ],
 )
 def test_mistakes_are_one_clear_error(override, message):

@@ -35,11 +35,22 @@ def test_written_config_reads_back(tmp_path):
         ("optimizer.name=sgd", "option 'optimizer.name': input should be 'adam'"),
         ("budget=soon", "'soon' is not a duration"),
         ("epochs", "'epochs' is not an override"),
+        ("data.reference=file.npy", "option 'data.reference.*': "),
+        ("data.units.energy=2", "option 'data.units': units option 'energy': Input should be a valid string"),
     ],
 )
 def test_mistakes_are_one_clear_error(override, message):
     with pytest.raises(ConfigError, match=message):
         load_config(None, ["data.train=a.xyz", override])
+
+
+def test_references_from_a_file_and_plain_numbers_are_options():
+    config = load_config(None, ["data.train=a.xyz", "data.reference=lin.npz", "data.units.energy=1"])
+    assert (config.data.reference, config.data.units.energy) == ("lin.npz", "1")
+    assert "free_atoms_only: false" in to_yaml(config)
+    options = TrainConfig.model_json_schema()["$defs"]["DataConfig"]["properties"]
+    assert {"exclude", "free_atoms_only", "valid_indices"} <= set(options)
+    assert {"type": "string", "pattern": r"\.npz$"} in options["reference"]["anyOf"]
 
 
 def test_bad_yaml(tmp_path):

@@ -46,13 +46,28 @@ class DataConfig(_Config):
     )
     test: float | str = Field(0.0, description="Test set, the same way; evaluated once, after training.")
     train_size: float | None = Field(None, description="Use only this fraction or count for training.")
-    train_indices: str | None = Field(None, description="Index file (official splits) that picks the training set.")
-    test_indices: str | None = Field(None, description="Index file that picks the test set from the training file.")
+    train_indices: str | None = Field(
+        None,
+        description="Index file (official splits) that picks the training set; FILE.json:train for one of several.",
+    )
+    valid_indices: str | None = Field(None, description="Index file that picks the validation set, the same way.")
+    test_indices: str | None = Field(None, description="Index file that picks the test set, the same way.")
     split_seed: int = Field(0, description="Seed of the random split.")
     units: Units = Field(Units(), description="Units of the files; inside everything is in eV and Å.")
     keys: LabelKeys = Field(LabelKeys(), description="Names of the labels in the files; found by default.")
-    reference: Literal["auto", "isolated", "least-squares", "none"] | dict[str, float] = Field(
-        "auto", description="Free-atom energies: how to find them, or eV by chemical symbol."
+    reference: (
+        Literal["auto", "isolated", "least-squares", "none"]
+        | dict[str, float]
+        | Annotated[str, Field(pattern=r"\.npz$")]
+    ) = Field(
+        "auto",
+        description="Free-atom energies: how to find them, eV by chemical symbol, or a .npz file, eV by atomic number.",
+    )
+    exclude: str | None = Field(
+        None, description="File with ids of structures to leave out, such as the 3054 of QM9; indices count the others."
+    )
+    free_atoms_only: bool = Field(
+        False, description="Learn and measure forces on atoms that are free to move only; needs data that say which."
     )
     scale: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto", description="Energy that the model's numbers are in, eV; auto: the root mean square force in eV/Å."

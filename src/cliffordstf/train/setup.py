@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from ase.data import atomic_numbers
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.exclusions import leave_out, read_ids
 from cliffordstf.data.frame import Frame
+from cliffordstf.data.free_atoms import mask_fixed_atoms
+from cliffordstf.data.indices import read_indices
+from cliffordstf.data.linear_references import linear_references
 from cliffordstf.data.readers import Source, read_frames
-from cliffordstf.data.references import References, find_references
-from cliffordstf.data.splits import fingerprints, leaked, random_split, read_indices
+from cliffordstf.data.references import ReferenceMode, References, find_references
+from cliffordstf.data.splits import fingerprints, leaked, random_split
 from cliffordstf.data.structure import element_numbers, symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
@@ -49,24 +53,31 @@ def load_splits(config: DataConfig) -> Splits:
     Raises:
         DataError: A file cannot be read, a set is empty, or no structure carries a label.
     """
-    frames, source = read_frames(config.train, config.units, config.keys)
-    sources, warnings = [source], list(source.warnings)
+    frames, source, warnings = _load(config.train, config)
+    sources = [source]
     held_out: dict[str, list[Frame]] = {}
     fractions = {"valid": 0.0, "test": 0.0}
-    for name, value in (("valid", config.valid), ("test", config.test)):
-        if isinstance(value, str):
-            held_out[name], other = read_frames(value, config.units, config.keys)
+    picked: set[int] = set()
+    for name, value, indices in (
+        ("valid", config.valid, config.valid_indices),
+        ("test", config.test, config.test_indices),
+    ):
+        if indices is not None:
+            if isinstance(value, str):
+                raise ConfigError(f"data.{name}={value} and data.{name}_indices are both given; give one of them.")
+            chosen = read_indices(indices, len(frames)).tolist()
+            held_out[name] = [frames[i] for i in chosen]
+            picked.update(chosen)
+        elif isinstance(value, str):
+            held_out[name], other, more = _load(value, config)
             sources.append(other)
-            warnings += other.warnings
+            warnings += more
         else:
             fractions[name] = value
-    pool = frames
-    if config.test_indices is not None:
-        chosen = read_indices(Path(config.test_indices), len(frames))
-        held_out["test"] = [frames[i] for i in chosen]
-        pool = [frame for i, frame in enumerate(frames) if i not in set(chosen.tolist())]
     if config.train_indices is not None:
-        pool = [frames[i] for i in read_indices(Path(config.train_indices), len(frames))]
+        pool = [frames[i] for i in read_indices(config.train_indices, len(frames))]
+    else:
+        pool = [frame for i, frame in enumerate(frames) if i not in picked]
     train, valid, test = random_split(
         len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size
     )
@@ -80,6 +91,19 @@ def load_splits(config: DataConfig) -> Splits:
     _check_labels(splits.train, source)
     splits.warnings.extend(_leaks(splits))
     return splits
+
+
+def _load(path: str, config: DataConfig) -> tuple[list[Frame], Source, list[str]]:
+    """Frames of a file as the options want them, and warnings."""
+    frames, source = read_frames(path, config.units, config.keys)
+    warnings = list(source.warnings)
+    if config.exclude is not None:
+        frames, counts = leave_out(frames, read_ids(config.exclude), path)
+        warnings += counts
+    if config.free_atoms_only:
+        frames, unknown = mask_fixed_atoms(frames, path)
+        warnings += unknown
+    return frames, source, warnings
 
 
 def _check_labels(frames: Sequence[Frame], source: Source) -> None:
@@ -155,8 +179,7 @@ def prepare(config: TrainConfig) -> Setup:
     """Read, divide and check the data and build the potential."""
     splits = load_splits(config.data)
     elements = _elements(splits, config.model.get("elements"))
-    wanted = config.data.reference
-    references = find_references(splits.train, elements, _by_number(wanted) if isinstance(wanted, dict) else wanted)
+    references = find_references(splits.train, elements, _wanted_references(config.data.reference, elements))
     splits.warnings.extend(references.warnings)
     asked = config.data.scale
     scale = force_scale(splits.train, references) if asked == "auto" else asked
@@ -190,6 +213,12 @@ def _elements(splits: Splits, asked: Any) -> tuple[int, ...]:
             f"no training structure holds {unseen}: the model will give numbers for such atoms that mean nothing."
         )
     return tuple(sorted(every | extra))
+
+
+def _wanted_references(wanted: str | dict[str, float], elements: tuple[int, ...]) -> ReferenceMode | dict[int, float]:
+    if isinstance(wanted, dict):
+        return _by_number(wanted)
+    return linear_references(wanted, elements) if wanted.endswith(".npz") else cast("ReferenceMode", wanted)
 
 
 def _by_number(energies: dict[str, float]) -> dict[int, float]:

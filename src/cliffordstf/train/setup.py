@@ -149,7 +149,9 @@ def force_scale(frames: Sequence[Frame], references: References) -> float:
     if len(forces) and (rms := float(np.sqrt((forces**2).mean()))) > 1e-6:
         return rms
     residuals = [
-        (float(f.energy) - references.of(f)) / len(f.structure) for f in frames if f.energy is not None and f.has_energy
+        (float(f.energy) - references.of(f)) / references.shares(f)
+        for f in frames
+        if f.energy is not None and f.has_energy
     ]
     return max(float(np.std(residuals)) if residuals else 0.0, 1e-3)
 
@@ -179,7 +181,9 @@ def prepare(config: TrainConfig) -> Setup:
     """Read, divide and check the data and build the potential."""
     splits = load_splits(config.data)
     elements = _elements(splits, config.model.get("elements"))
-    references = find_references(splits.train, elements, _wanted_references(config.data.reference, elements))
+    pooling = model_config(config.model, elements, None).pooling
+    wanted = _wanted_references(config.data.reference, elements)
+    references = find_references(splits.train, elements, wanted, pooling)
     splits.warnings.extend(references.warnings)
     asked = config.data.scale
     scale = force_scale(splits.train, references) if asked == "auto" else asked

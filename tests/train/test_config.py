@@ -92,3 +92,7 @@ def test_few_structures_are_not_repeated_for_ever():
     assert most_epochs(7, 50) == 7
     assert most_epochs(None, 50) is None
     assert parse_train_config({"data": {"train": "x.xyz"}, "epochs": "auto"}).budget == 900
+
+
+def test_a_colon_in_a_value_does_not_make_it_a_mapping():
+    assert load_config(None, ["data.train=qm9pack:", "data.train_indices=a.json:train"]).data.train == "qm9pack:"

@@ -6,6 +6,7 @@ from cliffordstf.bench.acac import acac_table
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.rmd17 import rmd17_table
+from cliffordstf.bench.scalar import scalar_table
 from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.bench.table import Table
 
@@ -16,7 +17,10 @@ MANY = 4
 def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     """The tables of results that may belong to several benchmarks."""
     tables: list[Table] = []
-    of = {name: [r for r in results if r.get("benchmark") == name] for name in ("rmd17", "ablation", "acac", "nve")}
+    of = {
+        name: [r for r in results if r.get("benchmark") == name]
+        for name in ("rmd17", "ablation", "qm9", "molecule3d", "acac", "nve")
+    }
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
         own = [result for result in of["rmd17"] if result["train"] == size]
         if len({result["model"] for result in own}) < MANY:
@@ -26,6 +30,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
             tables.extend(leaderboard(own, size, budget, protocol) for budget, protocol in settings)
     if of["ablation"]:
         tables.append(ablation_table(of["ablation"]))
+    tables.extend(scalar_table(of[name], name) for name in ("qm9", "molecule3d") if of[name])
     if of["acac"]:
         tables.append(acac_table(of["acac"]))
     if of["nve"]:

@@ -18,6 +18,7 @@ from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
+from cliffordstf.bench.scalar import QM9, scalar_cell
 from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
 from cliffordstf.bench.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables import all_tables
@@ -62,6 +63,7 @@ def speed(
 
 DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
 Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
+Protocol = Annotated[str, typer.Option(help="sound: our recipe; paper: what the paper states.")]
 Budget = Annotated[str, typer.Option(help="Training time of each run.")]
 Seeds = Annotated[str, typer.Option(help="Seeds separated by commas.")]
 Overrides = Annotated[
@@ -82,7 +84,7 @@ def rmd17(
     molecules: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "all",
     train: Annotated[int, typer.Option(help="Training frames: 950, 900 or 50.")] = 950,
     models: Models = "default",
-    protocol: Annotated[str, typer.Option(help="sound: our recipe; paper: what the paper states.")] = "sound",
+    protocol: Protocol = "sound",
     budget: Budget = "20min",
     seeds: Seeds = "0",
     recipe: Recipe = None,
@@ -144,6 +146,80 @@ def ablation(
         for seed in _numbers(seeds)
         for molecule in _names(molecules)
         for model in (ABLATION if models == "all" else _names(models))
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def qm9(
+    overrides: Overrides = None,
+    data: Annotated[str, typer.Option(help="qm9pack: (pip install qm9pack), or a folder or file of QM9.")] = "qm9pack:",
+    exclude: Annotated[Path | None, typer.Option(help="File with the 3054 excluded ids.")] = None,
+    targets: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "U0",
+    models: Models = "default",
+    protocol: Protocol = "sound",
+    budget: Budget = "30min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/qm9"),
+    work: Work = Path("runs/qm9"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train on QM9, 80/10/10: a model for each target."""
+    _need_a_name(overrides, recipe)
+    jobs = [
+        scalar_cell(
+            "qm9",
+            data,
+            target,
+            budget=budget,
+            seed=seed,
+            model=model,
+            protocol=protocol,
+            exclude=exclude,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in _names(models)
+        for target in (QM9 if targets == "all" else _names(targets))
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def molecule3d(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/molecule3d/data/raw"),
+    models: Models = "default",
+    protocol: Protocol = "sound",
+    budget: Budget = "30min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/molecule3d"),
+    work: Work = Path("runs/molecule3d"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train on the gaps of Molecule3D, official random split."""
+    _need_a_name(overrides, recipe)
+    jobs = [
+        scalar_cell(
+            "molecule3d",
+            str(data),
+            "gap",
+            budget=budget,
+            seed=seed,
+            model=model,
+            protocol=protocol,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in _names(models)
     ]
     _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 

@@ -226,6 +226,8 @@ def _scalar(text: str) -> Any:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"'{text}' is not a valid value; quote it or close its brackets.") from None
+    if isinstance(value, dict) and not text.lstrip().startswith("{"):  # a colon in a name, as in qm9pack:
+        return text
     if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
         try:
             return float(value)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from cliffordstf.bench.acac import acac_table
+from cliffordstf.bench.catalysis import catalysis_table
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.rmd17 import rmd17_table
@@ -19,7 +20,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     tables: list[Table] = []
     of = {
         name: [r for r in results if r.get("benchmark") == name]
-        for name in ("rmd17", "ablation", "qm9", "molecule3d", "acac", "nve")
+        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve")
     }
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
         own = [result for result in of["rmd17"] if result["train"] == size]
@@ -31,6 +32,9 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     if of["ablation"]:
         tables.append(ablation_table(of["ablation"]))
     tables.extend(scalar_table(of[name], name) for name in ("qm9", "molecule3d") if of[name])
+    for name in ("oc20", "oc22"):
+        tasks = sorted({result["task"] for result in of[name]})
+        tables.extend(catalysis_table(of[name], name, task) for task in tasks)
     if of["acac"]:
         tables.append(acac_table(of["acac"]))
     if of["nve"]:

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from cliffordstf.bench.acac import acac_cell
+from cliffordstf.bench.catalysis import catalysis_cell
 from cliffordstf.bench.figures import draw
 from cliffordstf.bench.launch import Launch, launch
 from cliffordstf.bench.leaderboard import ABLATION
@@ -222,6 +223,61 @@ def molecule3d(
         for model in _names(models)
     ]
     _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
+    """Register the command of one of the two data sets."""
+
+    @bench_app.command(benchmark, help=f"Train on {benchmark.upper()}: relaxed energies, or energies and forces.")
+    def command(
+        overrides: Overrides = None,
+        train: Annotated[Path, typer.Option(help="Training split: LMDB, raw shards or .traj.")] = Path("train"),
+        test: Annotated[list[str] | None, typer.Option(help="NAME=PATH of a test split; repeat it.")] = None,
+        valid: Annotated[Path | None, typer.Option(help="Validation split; else a twentieth of the training.")] = None,
+        task: Annotated[str, typer.Option(help="is2re or s2ef.")] = "s2ef",
+        reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz.")] = None,
+        models: Models = "default",
+        protocol: Protocol = "sound",
+        budget: Budget = "30min",
+        seeds: Seeds = "0",
+        recipe: Recipe = None,
+        results: Results = Path(f"results/{benchmark}"),
+        work: Work = Path(f"runs/{benchmark}"),
+        workers: Workers = 1,
+        slurm: Slurm = None,
+        ray: Ray = None,
+    ) -> None:
+        _need_a_name(overrides, recipe)
+        jobs = [
+            catalysis_cell(
+                benchmark,
+                task,
+                train,
+                _splits(test or []),
+                valid=valid,
+                reference=reference,
+                budget=budget,
+                seed=seed,
+                model=model,
+                protocol=protocol,
+                overrides=overrides or (),
+                label=recipe,
+            )
+            for seed in _numbers(seeds)
+            for model in _names(models)
+        ]
+        _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+def _splits(texts: list[str]) -> dict[str, Path]:
+    parts = [text.partition("=") for text in texts]
+    if not parts or not all(name and path for name, _, path in parts):
+        raise ConfigError("give the test splits as --test NAME=PATH, for example --test val_id=data/val_id.")
+    return {name: Path(path) for name, _, path in parts}
+
+
+_catalysis("oc20")
+_catalysis("oc22")
 
 
 @bench_app.command()

@@ -66,6 +66,9 @@ class DataConfig(_Config):
     exclude: str | None = Field(
         None, description="File with ids of structures to leave out, such as the 3054 of QM9; indices count the others."
     )
+    ignore_cells: bool = Field(
+        False, description="Take every structure for a cluster in empty space, to see what periodic images are worth."
+    )
     free_atoms_only: bool = Field(
         False, description="Learn and measure forces on atoms that are free to move only; needs data that say which."
     )

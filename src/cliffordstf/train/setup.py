@@ -1,7 +1,7 @@
 """From a config to everything a run needs: data divided and checked, references, scale, a potential."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from cliffordstf.data.linear_references import linear_references
 from cliffordstf.data.readers import Source, read_frames
 from cliffordstf.data.references import ReferenceMode, References, find_references
 from cliffordstf.data.splits import fingerprints, leaked, random_split
-from cliffordstf.data.structure import element_numbers, symbol
+from cliffordstf.data.structure import Structure, element_numbers, symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import AnyConfig
@@ -53,7 +53,7 @@ def load_splits(config: DataConfig) -> Splits:
     Raises:
         DataError: A file cannot be read, a set is empty, or no structure carries a label.
     """
-    frames, source, warnings = _load(config.train, config)
+    frames, source, warnings = load_frames(config.train, config)
     sources = [source]
     held_out: dict[str, list[Frame]] = {}
     fractions = {"valid": 0.0, "test": 0.0}
@@ -69,7 +69,7 @@ def load_splits(config: DataConfig) -> Splits:
             held_out[name] = [frames[i] for i in chosen]
             picked.update(chosen)
         elif isinstance(value, str):
-            held_out[name], other, more = _load(value, config)
+            held_out[name], other, more = load_frames(value, config)
             sources.append(other)
             warnings += more
         else:
@@ -93,17 +93,23 @@ def load_splits(config: DataConfig) -> Splits:
     return splits
 
 
-def _load(path: str, config: DataConfig) -> tuple[list[Frame], Source, list[str]]:
+def load_frames(path: str, config: DataConfig) -> tuple[list[Frame], Source, list[str]]:
     """Frames of a file as the options want them, and warnings."""
     frames, source = read_frames(path, config.units, config.keys)
     warnings = list(source.warnings)
     if config.exclude is not None:
         frames, counts = leave_out(frames, read_ids(config.exclude), path)
         warnings += counts
+    if config.ignore_cells:
+        frames = [replace(frame, structure=_alone(frame.structure), stress=None) for frame in frames]
     if config.free_atoms_only:
         frames, unknown = mask_fixed_atoms(frames, path)
         warnings += unknown
     return frames, source, warnings
+
+
+def _alone(structure: Structure) -> Structure:
+    return Structure(structure.numbers, structure.positions, name=structure.name)
 
 
 def _check_labels(frames: Sequence[Frame], source: Source) -> None:

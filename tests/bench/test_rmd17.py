@@ -102,7 +102,7 @@ def test_the_table_shows_published_numbers_seeds_and_the_zero_row():
     table = rmd17_table(results, 50)
     assert table.heads == ["molecule", "default, 10 min", "wide, 10 min", "MACE", "NequIP", "zero row"]
     assert table.rows[0] == [
-        "ethanol", "1.00 / 32.00 ± 2.83 (0.99900)", "", "6.7 / 32.6", "8.7 / 40.2", "140 / 900 (0)"
+        "ethanol", "1.00 ± 0.00 / 32.00 ± 2.83 (0.99900)", "", "6.7 / 32.6", "8.7 / 40.2", "140 / 900 (0)"
     ]  # fmt: skip
     assert table.rows[1][1:3] == ["", "1.00 / 20.00 (0.99900)"]
 

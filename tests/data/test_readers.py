@@ -131,11 +131,11 @@ def test_schnetpack_database_states_its_units(real_data):
     unnamed, source = read_frames(path)  # the Gibbs free energy must not be taken for an energy
     assert unnamed[0].energy is None
     assert "energy_U0" in source.warnings[0]
+    polar, source = read_frames(path, keys=LabelKeys(energy="isotropic_polarizability"))
+    assert (polar[0].energy, source.units["energy"]) == (pytest.approx(13.21), "1")
 
 
 def test_pickles_are_refused(real_data):
-    with pytest.raises(DataError, match="could run code when opened"):
-        read_frames(real_data / "oc20/tutorial_lmdb/s2ef/val_20/data.lmdb")
     with pytest.raises(DataError, match="could run code when opened"):
         read_frames(real_data / "oc20/derived_oc20_ref_165k.pkl")
 

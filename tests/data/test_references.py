@@ -64,3 +64,16 @@ def test_energy_free_data():
     assert find_references([frame([1, 1], labelled=False)], (1,)).mode == "none"
     with pytest.raises(DataError, match="cannot be fitted"):
         find_references([frame([1, 1], labelled=False)], (1,), "least-squares")
+
+
+def test_a_mean_over_atoms_is_fitted_to_shares_of_elements():
+    gaps = {1: 8.0, 6: 2.0, 8: 5.0}
+    compositions = [[1, 1], [6, 8], [6, 1, 1, 1, 1], [1, 1, 8], [1]]
+    frames = []
+    for numbers in compositions:
+        positions = np.arange(3 * len(numbers), dtype=float).reshape(-1, 3)
+        frames.append(Frame(Structure(numbers, positions), energy=float(np.mean([gaps[n] for n in numbers]))))
+    found = find_references(frames, (1, 6, 8), pooling="mean")
+    assert found.energies == pytest.approx(gaps)
+    assert [found.of(f) for f in frames] == pytest.approx([f.energy for f in frames])
+    assert found.shares(frames[2]) == 1

@@ -3,7 +3,7 @@ import pytest
 
 from cliffordstf.algebra.actions import random_rotation
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.splits import fingerprints, leaked, random_split, read_indices
+from cliffordstf.data.splits import fingerprints, leaked, random_split
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import DataError
 from cliffordstf.verify.structures import random_cluster
@@ -25,19 +25,6 @@ def test_impossible_splits_are_one_clear_error(valid, test, train):
         random_split(100, valid, test, 0, train)
     with pytest.raises(DataError, match="valid=200 asks for 200 of 100"):
         random_split(100, 200, 0, 0)
-
-
-def test_index_files(tmp_path):
-    path = tmp_path / "index_train_01.csv"
-    path.write_text("3\n1\n4\n")
-    assert read_indices(path, 5).tolist() == [3, 1, 4]
-    with pytest.raises(DataError, match="indices outside 0 to 3"):
-        read_indices(path, 4)
-    path.write_text("three\n")
-    with pytest.raises(DataError, match="does not hold whole numbers"):
-        read_indices(path, 4)
-    with pytest.raises(DataError, match="there is no index file"):
-        read_indices(tmp_path / "none.csv", 4)
 
 
 def test_leaks_are_found_even_when_the_structure_was_moved_and_turned(generator):

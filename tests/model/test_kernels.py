@@ -80,7 +80,9 @@ def test_the_optimising_compiler_takes_it_too():
 
 
 @needs_compiler
-@pytest.mark.parametrize("overrides", [{}, {"lmax": 3, "layers": 3}, {"lmax": 1, "layers": 1}, {"body_order": 2}])
+@pytest.mark.parametrize(
+    "overrides", [{}, {"lmax": 3, "node_lmax": 1, "layers": 3}, {"lmax": 1, "layers": 1}, {"body_order": 2}]
+)
 def test_the_written_out_gradient_equals_autograd(overrides):
     """Energies, forces and stresses of molecules and a crystal, in one piece and a few atoms at a time."""
     potential = cliffordstf.build(

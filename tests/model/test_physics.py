@@ -14,7 +14,10 @@ from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 
 ELEMENTS = (1, 6, 8)
 CASES = [(name, {}) for name in PRESETS]
-CASES += [("default", {"lmax": lmax}) for lmax in (1, 3, 4)] + [("default", {"pseudoscalar": True, "body_order": 5})]
+CASES += [("default", {"lmax": lmax}) for lmax in (1, 3, 4)] + [
+    ("default", {"pseudoscalar": True, "body_order": 5}),
+    ("default", {"layers": 3, "node_lmax": 0}),
+]
 
 
 def make(name: str, overrides: dict, **more) -> cliffordstf.Potential:

@@ -8,9 +8,11 @@ from torch import nn
 
 import cliffordstf
 from cliffordstf.data.batch import Batch, make_batch
+from cliffordstf.data.structure import Structure
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.model.potential import Potential
+from cliffordstf.verify.structures import random_cluster
 
 
 class LennardJones(nn.Module):
@@ -113,3 +115,15 @@ def test_model_without_force_head_says_so(argon):
     argon.force_mode = "direct"
     with pytest.raises(ConfigError, match="no force head"):
         argon.predict(bulk("Ar", "fcc", a=3.8))
+
+
+def test_a_mean_over_atoms_does_not_grow_with_the_structure():
+    structure = random_cluster((1, 6, 8), atoms=5)
+    energies = {1: -1.0, 6: -2.0, 8: -3.0}
+    options = {"elements": (1, 6, 8), "seed": 0, "channels": 8, "atomic_energies": energies}
+    total, mean = (cliffordstf.build("default", pooling=kind, **options).double() for kind in ("sum", "mean"))
+    far = Structure(np.tile(structure.numbers, 2), np.concatenate([structure.positions, structure.positions + 100.0]))
+    one, two = (mean.predict(each, stress=False) for each in (structure, far))
+    torch.testing.assert_close(one.energy, two.energy)
+    torch.testing.assert_close(one.energy, total.predict(structure, stress=False).energy / 5)
+    torch.testing.assert_close(one.forces, total.predict(structure, stress=False).forces / 5)

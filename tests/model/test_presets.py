@@ -60,7 +60,8 @@ def test_conservative_paper_models_have_no_dead_weight_either(name):
 
 
 @pytest.mark.parametrize(
-    "overrides", [{"lmax": 1}, {"lmax": 4}, {"body_order": 2}, {"body_order": 5}, {"pseudoscalar": True}]
+    "overrides",
+    [{"lmax": 1}, {"lmax": 4}, {"body_order": 2}, {"body_order": 5}, {"pseudoscalar": True}, {"node_lmax": 1}],
 )
 def test_no_choice_of_tracks_leaves_dead_weights(overrides):
     assert not dead_entries(cliffordstf.build("default", seed=0, channels=8, hidden=8, **overrides).double())

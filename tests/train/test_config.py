@@ -2,7 +2,8 @@ import pytest
 import yaml
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.train.config import TrainConfig, load_config, parse_duration, to_yaml
+from cliffordstf.train.config import TrainConfig, load_config, parse_duration, parse_train_config, to_yaml
+from cliffordstf.train.loop import most_epochs
 
 
 def test_overrides_win_over_the_file(tmp_path):
@@ -34,11 +35,22 @@ def test_written_config_reads_back(tmp_path):
         ("optimizer.name=sgd", "option 'optimizer.name': input should be 'adam'"),
         ("budget=soon", "'soon' is not a duration"),
         ("epochs", "'epochs' is not an override"),
+        ("data.reference=file.npy", "option 'data.reference.*': "),
+        ("data.units.energy=2", "option 'data.units': units option 'energy': Input should be a valid string"),
     ],
 )
 def test_mistakes_are_one_clear_error(override, message):
     with pytest.raises(ConfigError, match=message):
         load_config(None, ["data.train=a.xyz", override])
+
+
+def test_references_from_a_file_and_plain_numbers_are_options():
+    config = load_config(None, ["data.train=a.xyz", "data.reference=lin.npz", "data.units.energy=1"])
+    assert (config.data.reference, config.data.units.energy) == ("lin.npz", "1")
+    assert "free_atoms_only: false" in to_yaml(config)
+    options = TrainConfig.model_json_schema()["$defs"]["DataConfig"]["properties"]
+    assert {"exclude", "free_atoms_only", "valid_indices"} <= set(options)
+    assert {"type": "string", "pattern": r"\.npz$"} in options["reference"]["anyOf"]
 
 
 def test_bad_yaml(tmp_path):
@@ -73,3 +85,14 @@ def test_every_option_is_documented():
                 yield name
 
     assert list(undocumented(TrainConfig)) == []
+
+
+def test_few_structures_are_not_repeated_for_ever():
+    assert [most_epochs("auto", count) for count in (50, 199, 200, 10_000)] == [300, 300, None, None]
+    assert most_epochs(7, 50) == 7
+    assert most_epochs(None, 50) is None
+    assert parse_train_config({"data": {"train": "x.xyz"}, "epochs": "auto"}).budget == 900
+
+
+def test_a_colon_in_a_value_does_not_make_it_a_mapping():
+    assert load_config(None, ["data.train=qm9pack:", "data.train_indices=a.json:train"]).data.train == "qm9pack:"

@@ -19,11 +19,11 @@ def test_the_orthogonal_factor_has_singular_values_near_one(shape):
 @pytest.mark.parametrize("name", ["muon", "adamw"])
 @pytest.mark.parametrize("steps", [2500, 5000])
 def test_fading_is_the_same_for_short_and_long_runs(kind, name, steps):
-    """A weight without gradient shrinks by exp(-360 / atoms) over a run."""
+    """A weight without gradient shrinks by exp(-60 / sqrt(structures · atoms)) over a run."""
     weight = torch.nn.Parameter(torch.ones(3, 3, dtype=torch.float64))
     config = OptimizerConfig(name=name)
     schedule = ScheduleConfig(kind=kind, warmup_steps=0)
-    optimizer, fading = make_optimizer(config, [weight]), Fading(config, schedule, atoms=720)
+    optimizer, fading = make_optimizer(config, [weight]), Fading(config, schedule, structures=10, atoms=1440)
     rates = Schedule(schedule, config.learning_rate)
     for step in range(steps):
         for group in optimizer.param_groups:
@@ -37,13 +37,13 @@ def test_fading_is_the_same_for_short_and_long_runs(kind, name, steps):
 def test_a_short_run_fades_less():
     weight = torch.nn.Parameter(torch.ones(3, 3))
     optimizer = make_optimizer(OptimizerConfig(), [weight])
-    Fading(OptimizerConfig(), ScheduleConfig(), atoms=100).apply(optimizer, 1 / 240)
+    Fading(OptimizerConfig(), ScheduleConfig(), structures=5, atoms=100).apply(optimizer, 1 / 240)
     assert optimizer.param_groups[0]["weight_decay"] == 0.1
 
 
 def test_many_data_hardly_fade_and_few_no_more_than_by_e():
     config, schedule = OptimizerConfig(), ScheduleConfig()
-    assert Fading(config, schedule, atoms=36_000).total == pytest.approx(0.01)
-    assert Fading(config, schedule, atoms=1).total == 1.0
-    assert Fading(OptimizerConfig(weight_decay=0.3), schedule, atoms=1).total is None
-    assert Fading(OptimizerConfig(name="adam"), schedule, atoms=1).total is None
+    assert Fading(config, schedule, structures=1000, atoms=36_000).total == pytest.approx(0.01)
+    assert Fading(config, schedule, structures=1, atoms=1).total == 1.0
+    assert Fading(OptimizerConfig(weight_decay=0.3), schedule, structures=1, atoms=1).total is None
+    assert Fading(OptimizerConfig(name="adam"), schedule, structures=1, atoms=1).total is None

@@ -34,6 +34,7 @@ NARROW: dict[str, dict[str, Any]] = {
         "edge_channels": 16,
     },
     "faenet": {"channels": 32, "filters": 16, "layers": 2, "basis": 12, "force_channels": 16},
+    "ictp": {"channels": 4, "product_channels": 3, "radial_widths": (16, 16)},
 }
 """Options that make a family small enough for a quick test."""
 
@@ -49,8 +50,12 @@ SMOOTHNESS: dict[str, int] = {
     "gotennet": -1,
     "equiformer": -1,
     "faenet": -1,
+    "ictp": 2,
 }
 """Derivatives of the energy that are continuous at the cutoff, 2 meaning two or more; -1: the energy itself jumps."""
+
+MANY_ELEMENTS: tuple[str, ...] = ("ictp",)
+"""Families whose presets have 10^6 parameters for a hundred elements, rather than for H, C, N and O."""
 
 WIDTHS: tuple[str, ...] = ("equiformer-l4-oc", "equiformer-l4-qm9", "equiformer-l2-10m")
 """Presets that are the same as another one when they are made narrow."""

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
-from cliffordstf.data.readers import read_frames
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.run import RunResult, Watcher, resume, train
+from cliffordstf.train.setup import load_frames
 
 CURVE_POINTS = 40
 """Rows of a run's history that its result keeps."""
@@ -72,7 +72,7 @@ class Cell:
 
     def _evaluate(self, result: RunResult, file: Path) -> dict[str, Any]:
         """Errors on a further test set; energies themselves too if it is small, as scans are."""
-        frames, _ = read_frames(str(file), self.config.data.units, self.config.data.keys)
+        frames = load_frames(str(file), self.config.data)[0]
         evaluation = evaluate(result.potential, Dataset(frames, result.potential.cutoff), BatchPlan(32, 2000))
         metrics = compute_metrics(evaluation)
         if len(frames) > SCAN:

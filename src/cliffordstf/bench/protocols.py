@@ -33,6 +33,16 @@ _SQUARED = (
     "loss.forces.weight=1",
 )
 
+_RELAXED = ("loss.energy.kind=l1", "loss.energy.weight=1", "loss.energy_per=structure", "batch_size=16")
+_FORCES = (
+    "loss.energy.kind=l1",
+    "loss.energy.weight=1",
+    "loss.energy_per=atom",
+    "loss.forces.kind=l2",
+    "loss.forces.weight=3",
+    "batch_size=16",
+)
+
 _PAPER: dict[str, tuple[str, ...]] = {
     # Absolute energies in kcal/mol, as the files hold them: no free atoms are taken off and nothing is scaled.
     "rmd17": (
@@ -43,6 +53,13 @@ _PAPER: dict[str, tuple[str, ...]] = {
         "batch_size=32",
         "epochs=250",
     ),
+    # Normalised targets: a constant is taken off, and the spread is the unit.
+    "qm9": (*_PAPER_OPTIMISER, "loss.energy.kind=mse", "batch_size=128", "epochs=250"),
+    "oc20 is2re": (*_PAPER_OPTIMISER, *_RELAXED, "epochs=50"),
+    "oc22 is2re": (*_PAPER_OPTIMISER, *_RELAXED, "epochs=150"),
+    "oc20 s2ef": (*_PAPER_OPTIMISER, *_FORCES, "epochs=50"),
+    "oc22 s2ef": (*_PAPER_OPTIMISER, *_FORCES, "epochs=50"),
+    "molecule3d": (*_PAPER_OPTIMISER, "loss.energy.kind=l1", "batch_size=20", "epochs=100"),
 }
 
 

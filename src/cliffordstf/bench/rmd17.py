@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.numbers import errors, zero_errors
 from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
 from cliffordstf.bench.sweep import file_name
@@ -31,6 +32,7 @@ def rmd17_cell(
     protocol: str = "sound",
     overrides: Sequence[str] = (),
     label: str | None = None,
+    benchmark: str = "rmd17",
 ) -> Cell:
     """One run.
 
@@ -46,6 +48,7 @@ def rmd17_cell(
         protocol: `sound` or `paper`, see `bench.protocols`.
         overrides: Further options of the run, as `train` takes them.
         label: What the table calls the run; by default the model and, unless it is `sound`, the protocol.
+        benchmark: Whose table it belongs to, `rmd17` or `ablation`.
     """
     if molecule not in RMD17_MOLECULES:
         raise ConfigError(
@@ -68,7 +71,7 @@ def rmd17_cell(
     ]
     recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
     labels = {
-        "benchmark": "rmd17",
+        "benchmark": benchmark,
         "molecule": molecule,
         "train": train,
         "split": split,
@@ -112,31 +115,10 @@ def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
     )
     for molecule in molecules:
         mine = [r for r in chosen if r["molecule"] == molecule]
-        cells = [_ours([r for r in mine if (r["budget"], r["recipe"]) == column]) for column in columns]
+        cells = [errors([r["metrics"] for r in mine if (r["budget"], r["recipe"]) == column]) for column in columns]
         others = [_pair(rmd17(train, model, molecule)) for model in rmd17_models(train)]
-        zero = mine[0]["metrics"]
-        table.add(
-            molecule,
-            *cells,
-            *others,
-            f"{zero['zero_energy_mae_mev']:.0f} / {zero['zero_force_mae_mev_per_a']:.0f} (0)",
-        )
+        table.add(molecule, *cells, *others, zero_errors(mine[0]["metrics"]))
     return table
-
-
-def _ours(results: list[dict[str, Any]]) -> str:
-    """Mean over seeds, with the standard deviation of the force error where there are several."""
-    if not results:
-        return ""
-    metrics = [result["metrics"] for result in results]
-    energy, forces, cosine = (
-        [float(m[name]) for m in metrics] for name in ("energy_mae_mev", "force_mae_mev_per_a", "force_cosine")
-    )
-    mean = sum(forces) / len(forces)
-    spread = ""
-    if len(forces) > 1:
-        spread = f" ± {(sum((f - mean) ** 2 for f in forces) / (len(forces) - 1)) ** 0.5:.2f}"
-    return f"{sum(energy) / len(energy):.2f} / {mean:.2f}{spread} ({sum(cosine) / len(cosine):.5f})"
 
 
 def _pair(values: tuple[float, float] | None) -> str:

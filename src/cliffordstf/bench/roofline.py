@@ -1,14 +1,16 @@
 """How fast this machine can be, and how much of it the edge operator reaches."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import edge_convolution
+from cliffordstf.kernels.native.edge import EdgeConvolution
 from cliffordstf.kernels.plan import EdgePlan
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.potential import Potential
@@ -69,39 +71,59 @@ class Reach:
 
 
 def edge_operator(potential: Potential, batch: Batch, machine: Machine) -> dict[str, dict[str, float]]:
-    """Forward and gradient of the costliest convolution of a `default` model."""
+    """Forward and gradient of the costliest convolution of a `default` model, and each part of the gradient alone."""
     model = potential.model
     assert isinstance(model, DefaultModel)
     plan: EdgePlan = model.layers[-1].convolution.plan  # type: ignore[union-attr,assignment]
     channels, functions = model.config.channels, model.config.radial_functions
-    atoms, pairs, edges = len(batch.numbers), len(batch.edges.pair_edges), len(batch.senders)
-    h = torch.randn(atoms, plan.source_dims, channels, requires_grad=True)
-    phi = torch.randn(pairs, functions, requires_grad=True)
+    atoms, pairs = len(batch.numbers), len(batch.edges.pair_edges)
+    h = torch.randn(atoms, plan.source_dims, channels)
+    phi = torch.randn(pairs, functions)
     mixing = torch.randn(functions, plan.weight_rows, channels)
-    directions = torch.randn(pairs, plan.edge_dims, requires_grad=True)
+    directions = torch.randn(pairs, plan.edge_dims)
+    inputs = [h, phi, mixing, directions]
+    operator = EdgeConvolution.from_key(plan.key)
+    gradient = torch.randn_like(operator.forward(inputs, batch.edges))
+    actions: dict[str, Callable[[], object]] = {"forward": lambda: operator.forward(inputs, batch.edges)}
+    for name, wanted in _GRADIENTS.items():
+        actions[name] = partial(operator.backward, gradient, inputs, batch.edges, wanted)
+    work = _work(plan, atoms, pairs, len(batch.senders), channels, functions)
+    results = {}
+    for name, action in actions.items():
+        gflop, gigabytes = work[name]
+        roofline = max(gflop / machine.gflops, gigabytes / machine.bandwidth)
+        reach = Reach(gflop, gigabytes, _best(action, 9), roofline)
+        results[name] = {**{k: float(np.round(v, 6)) for k, v in asdict(reach).items()}, "share": reach.share}
+    return results
+
+
+_GRADIENTS = {
+    "gradient": [True, True, False, True],
+    "gradient, features only": [True, False, False, False],
+    "gradient, radial functions only": [False, True, False, False],
+    "gradient, directions only": [False, False, False, True],
+}
+"""Which gradients are asked for: features, radial functions, mixing, directions."""
+
+
+def _work(
+    plan: EdgePlan, atoms: int, pairs: int, edges: int, channels: int, functions: int
+) -> dict[str, tuple[float, float]]:
+    """Operations, 10^9, and operands and results, 10^9 bytes, that each cannot do without."""
     # Couplings with a scalar direction multiply component by component; the others by a small matrix.
     matrix = sum(p.coupling.a.dims * (1 if p.coupling.b.dims == 1 else p.coupling.c.dims) for p in plan.paths)
-    weighted = sum(p.coupling.c.dims for p in plan.paths)
+    apply = matrix + sum(p.coupling.c.dims for p in plan.paths)
     radial = functions * plan.weight_rows
     per_channel = 2.0 * edges * channels / 1e9
     reals = 4e-9
-    nodes = atoms * channels * reals
-    small = pairs * (functions + plan.edge_dims) * reals
-    forward = per_channel * (matrix + weighted + radial), nodes * (plan.source_dims + plan.target_dims) + small
-    # The gradient makes the weights again, then those of features, of weights (and radial functions), of directions.
-    backward = (
-        per_channel * (3 * (matrix + weighted) + 2 * radial),
-        nodes * (2 * plan.source_dims + plan.target_dims) + 2 * small,
-    )
-    output = edge_convolution(plan, h, phi, mixing, directions, batch.edges)
-    gradient = torch.randn_like(output)
-    seconds = {
-        "forward": _best(lambda: edge_convolution(plan, h, phi, mixing, directions, batch.edges), 9),
-        "gradient": _best(lambda: torch.autograd.grad(output, (h, phi, directions), gradient, retain_graph=True), 9),
+    source, target = (atoms * channels * reals * dims for dims in (plan.source_dims, plan.target_dims))
+    functions_read, directions_read = pairs * functions * reals, pairs * plan.edge_dims * reals
+    read = functions_read + directions_read + target
+    return {
+        "forward": (per_channel * (apply + radial), read + source),
+        # Weights are made again; then come the gradients of features, of weights and radial functions, of directions.
+        "gradient": (per_channel * (3 * apply + 2 * radial), 2 * (read + source) - target),
+        "gradient, features only": (per_channel * (apply + radial), read + source),
+        "gradient, radial functions only": (per_channel * (apply + radial), directions_read + source + target),
+        "gradient, directions only": (per_channel * (apply + radial), read + source + directions_read),
     }
-    results = {}
-    for name, (gflop, gigabytes) in (("forward", forward), ("gradient", backward)):
-        roofline = max(gflop / machine.gflops, gigabytes / machine.bandwidth)
-        reach = Reach(gflop, gigabytes, seconds[name], roofline)
-        results[name] = {**{k: float(np.round(v, 6)) for k, v in asdict(reach).items()}, "share": reach.share}
-    return results

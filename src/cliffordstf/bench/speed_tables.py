@@ -65,8 +65,9 @@ def _roofline(results: dict[str, Any]) -> Table:
         f"edge operator of {operator['model']}",
         ["pass", "GFLOP", "GB", "GFLOP/s", "share of the roofline"],
     )
-    for name in ("forward", "gradient"):
-        values = operator[name]
+    for name, values in operator.items():
+        if name == "model":
+            continue
         rate = values["gflop"] / values["seconds"]
         amounts = (f"{values['gflop']:.2f}", f"{values['gigabytes']:.2f}", f"{rate:.0f}")
         table.add(name, *amounts, f"{100 * values['share']:.0f} %")

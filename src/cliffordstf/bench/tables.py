@@ -3,18 +3,38 @@
 from typing import Any
 
 from cliffordstf.bench.acac import acac_table
+from cliffordstf.bench.catalysis import catalysis_table
+from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.rmd17 import rmd17_table
+from cliffordstf.bench.scalar import scalar_table
 from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.bench.table import Table
+
+MANY = 4
+"""From so many models on, models are rows and molecules are columns."""
 
 
 def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     """The tables of results that may belong to several benchmarks."""
     tables: list[Table] = []
-    of = {name: [r for r in results if r.get("benchmark") == name] for name in ("rmd17", "acac", "nve")}
+    of = {
+        name: [r for r in results if r.get("benchmark") == name]
+        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve")
+    }
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
-        tables.append(rmd17_table(of["rmd17"], size))
+        own = [result for result in of["rmd17"] if result["train"] == size]
+        if len({result["model"] for result in own}) < MANY:
+            tables.append(rmd17_table(own, size))
+        else:
+            settings = sorted({(result["budget"], result["protocol"]) for result in own})
+            tables.extend(leaderboard(own, size, budget, protocol) for budget, protocol in settings)
+    if of["ablation"]:
+        tables.append(ablation_table(of["ablation"]))
+    tables.extend(scalar_table(of[name], name) for name in ("qm9", "molecule3d") if of[name])
+    for name in ("oc20", "oc22"):
+        tasks = sorted({result["task"] for result in of[name]})
+        tables.extend(catalysis_table(of[name], name, task) for task in tasks)
     if of["acac"]:
         tables.append(acac_table(of["acac"]))
     if of["nve"]:

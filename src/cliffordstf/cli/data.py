@@ -26,7 +26,9 @@ def data() -> None:
 def inspect(
     file: Annotated[str, typer.Argument(help="A data file, a folder of them, or a pattern with * in quotes.")],
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the findings to this file.")] = None,
-    units_energy: Annotated[str, typer.Option(help="eV, meV, kcal/mol, kJ/mol or Hartree.")] = "auto",
+    units_energy: Annotated[
+        str, typer.Option(help="eV, meV, kcal/mol, kJ/mol, Hartree, or 1 for plain numbers.")
+    ] = "auto",
     units_length: Annotated[str, typer.Option(help="Å, bohr or nm.")] = "auto",
     units_stress: Annotated[str, typer.Option(help="eV/Å³, GPa or kbar; with a minus for VASP's sign.")] = "auto",
     key_energy: Annotated[str | None, typer.Option(help="Key of the energy, if it is not found.")] = None,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.errors import StructureError
@@ -17,12 +18,16 @@ class Frame:
         energy: Total energy, eV.
         forces: eV/Å, (atoms, 3).
         stress: eV/Å³, (3, 3), symmetric, positive under tension as in ASE.
+        fixed: Atoms that were held in place when the labels were made, (atoms,); None where the data do not say.
+        id: Whole number by which lists of structures name this one, such as the gdb index of QM9.
     """
 
     structure: Structure
     energy: float | None = None
     forces: FloatArray | None = None
     stress: FloatArray | None = None
+    fixed: NDArray[np.bool_] | None = None
+    id: int | None = None
 
     def __post_init__(self) -> None:
         if self.forces is not None and self.forces.shape != self.structure.positions.shape:
@@ -33,6 +38,11 @@ class Frame:
         if self.stress is not None and self.stress.shape != (3, 3):
             raise StructureError(
                 f"{self.structure.name} has a stress of shape {self.stress.shape}; it must be a 3 x 3 matrix."
+            )
+        if self.fixed is not None and self.fixed.shape != self.structure.numbers.shape:
+            raise StructureError(
+                f"{self.structure.name} has {len(self.structure)} atoms but a mask of fixed atoms of shape "
+                f"{self.fixed.shape}; it needs one entry per atom."
             )
 
     @property

@@ -1,7 +1,7 @@
 """Energies of free atoms: given, read from isolated atoms, or fitted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from cliffordstf.data.neighbours import neighbour_list
 from cliffordstf.data.structure import FloatArray, symbol
 from cliffordstf.errors import DataError
 
+Pooling = Literal["sum", "mean"]
 ReferenceMode = Literal["auto", "isolated", "least-squares", "none"]
 SUSPICIOUS_RESIDUAL = 15.0
 """eV per atom; cohesive energies are smaller, so a larger mean residual means that reference and data do not match."""
@@ -27,19 +28,29 @@ class References:
         energies: eV by atomic number.
         mode: Where they come from.
         warnings: What the user should know.
+        pooling: Whether a structure's reference is the sum over its atoms, or their mean.
     """
 
     energies: dict[int, float]
     mode: str
     warnings: tuple[str, ...] = ()
+    pooling: Pooling = "sum"
 
     def of(self, frame: Frame) -> float:
-        """Sum over the atoms of a frame, eV."""
-        return float(sum(self.energies.get(int(number), 0.0) for number in frame.structure.numbers))
+        """Sum, or mean, over the atoms of a frame, eV."""
+        total = float(sum(self.energies.get(int(number), 0.0) for number in frame.structure.numbers))
+        return total if self.pooling == "sum" else total / len(frame.structure)
+
+    def shares(self, frame: Frame) -> int:
+        """Into how many parts what is left of a frame's energy divides: its atoms, or one if they are averaged."""
+        return len(frame.structure) if self.pooling == "sum" else 1
 
 
 def find_references(
-    frames: Sequence[Frame], elements: Sequence[int], wanted: ReferenceMode | Mapping[int, float] = "auto"
+    frames: Sequence[Frame],
+    elements: Sequence[int],
+    wanted: ReferenceMode | Mapping[int, float] = "auto",
+    pooling: Pooling = "sum",
 ) -> References:
     """Free-atom energies of the given elements.
 
@@ -48,6 +59,8 @@ def find_references(
         elements: Atomic numbers.
         wanted: Energies by atomic number, or how to find them. `auto` takes isolated atoms where the data have one
             for every element, and a least-squares fit otherwise.
+        pooling: Of the model: whether a structure's value is the sum over its atoms, or their mean. A mean is always
+            fitted unless something else is asked for.
 
     Raises:
         DataError: An element has no energy in what was given, or there is nothing to fit to.
@@ -56,14 +69,15 @@ def find_references(
     if isinstance(wanted, Mapping):
         found = _given(wanted, elements)
     elif wanted == "none" or (wanted == "auto" and not labelled):
-        return References(dict.fromkeys(elements, 0.0), "none")
+        return References(dict.fromkeys(elements, 0.0), "none", pooling=pooling)
     else:
         isolated = isolated_atoms(labelled)
-        if wanted == "isolated" or (wanted == "auto" and set(elements) <= set(isolated)):
+        has_all = set(elements) <= set(isolated) and pooling == "sum"
+        if wanted == "isolated" or (wanted == "auto" and has_all):
             found = References(_complete(isolated, elements, "the data hold no isolated atom"), "isolated")
         else:
-            found = _least_squares(labelled, elements)
-    return _cross_checked(found, labelled)
+            found = _least_squares(labelled, elements, pooling)
+    return _cross_checked(replace(found, pooling=pooling), labelled)
 
 
 def isolated_atoms(frames: Sequence[Frame]) -> dict[int, float]:
@@ -95,11 +109,13 @@ def composition_matrix(frames: Sequence[Frame], elements: Sequence[int]) -> Floa
     return np.array([[np.sum(f.structure.numbers == number) for number in elements] for f in frames], dtype=np.float64)
 
 
-def _least_squares(frames: Sequence[Frame], elements: Sequence[int]) -> References:
+def _least_squares(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) -> References:
     if not frames:
         raise DataError("no structure carries an energy, so free-atom energies cannot be fitted; set reference: none.")
     # An isolated atom is a composition like any other here.
     matrix = composition_matrix(frames, elements)
+    if pooling == "mean":
+        matrix /= matrix.sum(axis=1, keepdims=True)
     energies = np.array([frame.energy for frame in frames], dtype=np.float64)
     solution, _, rank, _ = np.linalg.lstsq(matrix, energies, rcond=None)
     warnings: tuple[str, ...] = ()
@@ -115,7 +131,7 @@ def _least_squares(frames: Sequence[Frame], elements: Sequence[int]) -> Referenc
 def _cross_checked(found: References, frames: Sequence[Frame]) -> References:
     """Warn when what is left after subtraction is too large to be a cohesive energy."""
     residuals = [
-        (float(frame.energy) - found.of(frame)) / len(frame.structure)
+        (float(frame.energy) - found.of(frame)) / found.shares(frame)
         for frame in frames
         if frame.energy is not None and len(frame.structure) > 1
     ]
@@ -124,5 +140,5 @@ def _cross_checked(found: References, frames: Sequence[Frame]) -> References:
             f"after the free-atom energies ({found.mode}) {mean:+.1f} eV per atom are left on average, more than any "
             "cohesive energy; are energies already referenced, in another unit, or from another method?"
         )
-        return References(found.energies, found.mode, (*found.warnings, warning))
+        return replace(found, warnings=(*found.warnings, warning))
     return found

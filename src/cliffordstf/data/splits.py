@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,23 +43,6 @@ def random_split(
     order = np.random.default_rng(seed).permutation(total)
     held_out = n_test + n_valid
     return order[held_out : held_out + n_train], order[n_test:held_out], order[:n_test]
-
-
-def read_indices(path: Path, total: int) -> NDArray[np.int64]:
-    """Indices from a text, csv or npy file, one per entry, counted from 0 as the official rMD17 files do."""
-    if not path.is_file():
-        raise DataError(f"there is no index file {path}; check the path.")
-    try:
-        if path.suffix == ".npy":
-            indices = np.load(path, allow_pickle=False)
-        else:
-            indices = np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=1)
-    except ValueError as error:
-        raise DataError(f"{path} does not hold whole numbers ({error}); give one index per line.") from None
-    indices = np.asarray(indices, dtype=np.int64).reshape(-1)
-    if len(indices) == 0 or indices.min() < 0 or indices.max() >= total:
-        raise DataError(f"{path} holds indices outside 0 to {total - 1}; it belongs to another data file.")
-    return indices
 
 
 def fingerprint(structure: Structure) -> str:

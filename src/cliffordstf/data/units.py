@@ -17,8 +17,9 @@ ENERGY_UNITS: dict[str, float] = {
     "kcal/mol": ase_units.kcal / ase_units.mol,
     "kJ/mol": ase_units.kJ / ase_units.mol,
     "Hartree": ase_units.Hartree,
+    "1": 1.0,
 }
-"""Unit of energy -> eV."""
+"""Unit of energy -> eV. `1` stands for numbers that are no energies, such as dipole moments, and stay as they are."""
 
 LENGTH_UNITS: dict[str, float] = {"Å": 1.0, "bohr": ase_units.Bohr, "nm": 10.0}
 """Unit of length -> Å."""
@@ -121,11 +122,16 @@ def _explain(kind: type[BaseModel], error: ValidationError) -> str:
 class Units(_Options):
     """Units of a data file; `auto` is what the file states or its format is known to hold. Forces: energy/length."""
 
-    energy: str = Field(AUTO, description="auto, eV, meV, kcal/mol, kJ/mol or Hartree.")
+    energy: str = Field(AUTO, description="auto, eV, meV, kcal/mol, kJ/mol, Hartree, or 1 for plain numbers.")
     length: str = Field(AUTO, description="auto, Å, bohr or nm.")
     stress: str = Field(
         AUTO, description="auto, eV/Å³, GPa or kbar, positive under tension; with a minus where it is VASP's sign."
     )
+
+    @field_validator("energy", mode="before")
+    @classmethod
+    def _plain_numbers(cls, value: Any) -> Any:
+        return "1" if type(value) is int and value == 1 else value  # YAML reads the unit 1 as a number
 
     @field_validator("energy")
     @classmethod

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
+from torch import nn
 
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.model.config import AnyConfig, DefaultConfig, PaperConfig
@@ -44,10 +45,12 @@ def build(
 
 def build_from_config(config: AnyConfig, reference: AtomicReference | None = None) -> Potential:
     """An untrained potential of a config."""
+    model: nn.Module
     match config:
         case PaperConfig():
-            return Potential(PaperModel(config), config.elements, config.cutoff, config.forces, reference)
+            model, forces = PaperModel(config), config.forces
         case DefaultConfig():
-            return Potential(DefaultModel(config), config.elements, config.cutoff, config.forces, reference)
+            model, forces = DefaultModel(config), config.forces
         case FamilyConfig():
-            return Potential(make_family_model(config), config.elements, config.cutoff, force_mode(config), reference)
+            model, forces = make_family_model(config), force_mode(config)
+    return Potential(model, config.elements, config.cutoff, forces, reference, config.pooling)

@@ -22,6 +22,9 @@ class CommonConfig(BaseModel):
     cutoff: float = Field(gt=0, description="Radius of the neighbourhood, Å.")
     channels: int = Field(ge=1, description="Channels of every track.")
     layers: int = Field(ge=1, description="Message-passing layers.")
+    pooling: Literal["sum", "mean"] = Field(
+        "sum", description="A structure's value is the sum of its atoms' (energies), or their mean (a gap, a dipole)."
+    )
 
 
 class PaperConfig(CommonConfig):

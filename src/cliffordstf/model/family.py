@@ -29,6 +29,9 @@ class FamilyConfig(BaseModel):
     average_neighbours: float = Field(
         15.0, gt=0, description="Typical number of neighbours; families that do not normalise their sums ignore it."
     )
+    pooling: Literal["sum", "mean"] = Field(
+        "sum", description="A structure's value is the sum of its atoms' (energies), or their mean (a gap, a dipole)."
+    )
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,11 @@ class Potential(nn.Module):
         cutoff: float,
         forces: Literal["conservative", "direct"] = "conservative",
         reference: AtomicReference | None = None,
+        pooling: Literal["sum", "mean"] = "sum",
     ) -> None:
         super().__init__()
         self.model = model
+        self.pooling = pooling
         self.elements = elements
         self.cutoff = cutoff
         self.force_mode = forces
@@ -102,6 +104,8 @@ class Potential(nn.Module):
             strained, leaves = self._with_leaves(batch, by_gradient, stress)
             output = self.model(strained, species)
             atom_energies = self.reference(output.atom_energies, species)
+            if self.pooling == "mean":
+                atom_energies = atom_energies / batch.atoms_per_structure().index_select(0, batch.structure_of_atom)
             energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
             gradients = self._gradients(energy, leaves, train)
         result_forces: Tensor | None = None
@@ -119,7 +123,9 @@ class Potential(nn.Module):
 
     def _infers(self, batch: Batch) -> bool:
         """Whether the written-out gradient serves this batch, as it does for numbers but not for tracers."""
-        return can_infer(self.model, batch.positions.device) and not is_traced([batch.positions])
+        if self.pooling == "mean" or is_traced([batch.positions]):
+            return False
+        return can_infer(self.model, batch.positions.device)
 
     @torch.no_grad()
     def _inferred(self, batch: Batch, species: Tensor, stress: bool) -> Prediction:

@@ -33,6 +33,10 @@ def parse_duration(value: Any) -> Any:
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 
 
+FEW_STRUCTURES = 200
+"""Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`."""
+
+
 class DataConfig(_Config):
     """Where structures come from and how they are divided."""
 
@@ -42,13 +46,31 @@ class DataConfig(_Config):
     )
     test: float | str = Field(0.0, description="Test set, the same way; evaluated once, after training.")
     train_size: float | None = Field(None, description="Use only this fraction or count for training.")
-    train_indices: str | None = Field(None, description="Index file (official splits) that picks the training set.")
-    test_indices: str | None = Field(None, description="Index file that picks the test set from the training file.")
+    train_indices: str | None = Field(
+        None,
+        description="Index file (official splits) that picks the training set; FILE.json:train for one of several.",
+    )
+    valid_indices: str | None = Field(None, description="Index file that picks the validation set, the same way.")
+    test_indices: str | None = Field(None, description="Index file that picks the test set, the same way.")
     split_seed: int = Field(0, description="Seed of the random split.")
     units: Units = Field(Units(), description="Units of the files; inside everything is in eV and Å.")
     keys: LabelKeys = Field(LabelKeys(), description="Names of the labels in the files; found by default.")
-    reference: Literal["auto", "isolated", "least-squares", "none"] | dict[str, float] = Field(
-        "auto", description="Free-atom energies: how to find them, or eV by chemical symbol."
+    reference: (
+        Literal["auto", "isolated", "least-squares", "none"]
+        | dict[str, float]
+        | Annotated[str, Field(pattern=r"\.npz$")]
+    ) = Field(
+        "auto",
+        description="Free-atom energies: how to find them, eV by chemical symbol, or a .npz file, eV by atomic number.",
+    )
+    exclude: str | None = Field(
+        None, description="File with ids of structures to leave out, such as the 3054 of QM9; indices count the others."
+    )
+    ignore_cells: bool = Field(
+        False, description="Take every structure for a cluster in empty space, to see what periodic images are worth."
+    )
+    free_atoms_only: bool = Field(
+        False, description="Learn and measure forces on atoms that are free to move only; needs data that say which."
     )
     scale: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
         "auto", description="Energy that the model's numbers are in, eV; auto: the root mean square force in eV/Å."
@@ -67,7 +89,7 @@ class OptimizerConfig(_Config):
     weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto",
         description="Decoupled weight decay (adamw, muon); auto: over the run, weights that no data hold up shrink by "
-        "exp(-360 / atoms in the training set), at most 0.1.",
+        "exp(-60 / sqrt(structures · atoms)) of the training set, at most 0.1.",
     )
     clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
 
@@ -103,11 +125,17 @@ class TrainConfig(_Config):
     loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
     optimizer: OptimizerConfig = Field(OptimizerConfig())
     schedule: ScheduleConfig = Field(ScheduleConfig())
-    batch_size: PositiveInt | Literal["auto"] = Field("auto", description="Structures a step; auto: about 50 atoms.")
+    batch_size: PositiveInt | Literal["auto"] = Field(
+        "auto", description="Structures a step; auto: about 50 atoms, or 25 for fewer than 200 structures."
+    )
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
     budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")
-    epochs: int | None = Field(None, ge=1, description="Passes over the training set; the first limit reached ends.")
+    epochs: PositiveInt | Literal["auto"] | None = Field(
+        "auto",
+        description="Passes over the training set; the first limit reached ends. auto: no limit, but 300 for fewer "
+        "than 200 structures, where longer runs were worse.",
+    )
     patience: int | None = Field(None, ge=1, description="Stop after this many validations without improvement.")
     validate_every: PositiveInt | Literal["auto"] = Field("auto", description="Epochs between validations.")
     checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
@@ -125,7 +153,7 @@ class TrainConfig(_Config):
     @classmethod
     def _default_length(cls, values: Any) -> Any:
         """A run needs an end; fifteen minutes if nothing is said."""
-        if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") is None:
+        if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") in (None, "auto"):
             return {**values, "budget": 900.0}
         return values
 
@@ -201,6 +229,8 @@ def _scalar(text: str) -> Any:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"'{text}' is not a valid value; quote it or close its brackets.") from None
+    if isinstance(value, dict) and not text.lstrip().startswith("{"):  # a colon in a name, as in qm9pack:
+        return text
     if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
         try:
             return float(value)

@@ -28,12 +28,12 @@ def constant_energy(train: Dataset, references: References) -> ZeroModel:
     For structures of one composition this is the mean energy of the training set.
     """
     residuals = [
-        (float(frame.energy) - references.of(frame)) / len(frame.structure)
+        (float(frame.energy) - references.of(frame)) / references.shares(frame)
         for frame in train.frames
         if frame.energy is not None and frame.has_energy
     ]
     mean = float(np.mean(residuals)) if residuals else 0.0
-    return lambda dataset: np.array([references.of(f) + mean * len(f.structure) for f in dataset.frames])
+    return lambda dataset: np.array([references.of(f) + mean * references.shares(f) for f in dataset.frames])
 
 
 def own_constant_energy(dataset: Dataset) -> FloatArray:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import load_checkpoint, save_checkpoint
-from cliffordstf.train.config import TrainConfig
+from cliffordstf.train.config import FEW_STRUCTURES, TrainConfig
 from cliffordstf.train.evaluate import ZeroModel, evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
@@ -74,6 +74,17 @@ class Hooks:
     best: Callable[[], None]
 
 
+FEW_EPOCHS = 300
+"""Passes over few training structures: what else would be learned is how to repeat them (docs/recipe.md)."""
+
+
+def most_epochs(asked: int | Literal["auto"] | None, structures: int) -> int | None:
+    """Largest number of passes over a training set, None for no limit."""
+    if asked == "auto":
+        return FEW_EPOCHS if structures < FEW_STRUCTURES else None
+    return asked
+
+
 class Trainer:
     """Trains a potential; `run` goes from wherever the progress is to the end.
 
@@ -102,7 +113,8 @@ class Trainer:
         self.plan, self.config, self.zero, self.checkpoint, self.hooks = plan, config, zero, checkpoint, hooks
         self._batches = -(-len(train) // plan.size)
         self.optimizer = make_optimizer(config.optimizer, potential.parameters())
-        self.fading = Fading(config.optimizer, config.schedule, int(train.atoms.sum()))
+        self.epochs = most_epochs(config.epochs, len(train))
+        self.fading = Fading(config.optimizer, config.schedule, len(train), int(train.atoms.sum()))
         self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
@@ -132,9 +144,9 @@ class Trainer:
         shares = []
         if self.config.budget is not None:
             shares.append(self.progress.seconds / self.config.budget)
-        if self.config.epochs is not None:
+        if self.epochs is not None:
             done = self.progress.epoch + min(1.0, self.progress.batch / self._batches)
-            shares.append(done / self.config.epochs)
+            shares.append(done / self.epochs)
         return min(1.0, max(shares))
 
     def _share_of_a_step(self) -> float:
@@ -142,8 +154,8 @@ class Trainer:
         shares, progress = [], self.progress
         if self.config.budget is not None:
             shares.append(progress.seconds / max(1, progress.step) / self.config.budget)
-        if self.config.epochs is not None:
-            shares.append(1 / (self.config.epochs * self._batches))
+        if self.epochs is not None:
+            shares.append(1 / (self.epochs * self._batches))
         return max(shares)
 
     def _finished(self) -> bool:
@@ -152,7 +164,7 @@ class Trainer:
         if progress.batch > 0:
             return False
         return (
-            (config.epochs is not None and progress.epoch >= config.epochs)
+            (self.epochs is not None and progress.epoch >= self.epochs)
             or (config.budget is not None and progress.seconds >= config.budget)
             or (config.patience is not None and progress.waited >= config.patience)
         )

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
 
-FADING_ATOMS = 360
-"""Atoms in the training set for which the automatic weight decay shrinks weights that no data hold up by a factor e."""
+FADING_SIZE = 60
+"""Size of a training set, the root of structures times atoms, for which the automatic weight decay shrinks weights that
+no data hold up by a factor e."""
 
 
 def make_optimizer(config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -34,18 +35,18 @@ class Fading:
 
     Weights that no data hold up shrink by exp(-total) from the first step to the last, in proportion to the learning
     rate. The fewer data, the more of the weights nothing holds up, and the more their random start shows in structures
-    that were not learned: total = 360 / atoms in the training set, at most 1. A short run does not get that far,
-    because the decay of a step is bounded.
+    that were not learned: total = 60 / sqrt(structures · atoms) of the training set, at most 1. A short run does not
+    get that far, because the decay of a step is bounded.
 
     Args:
         config: Of the optimiser; does nothing unless its weight decay is automatic.
         schedule: Of the learning rate.
-        atoms: In the training set.
+        structures, atoms: In the training set.
     """
 
-    def __init__(self, config: OptimizerConfig, schedule: ScheduleConfig, atoms: int) -> None:
+    def __init__(self, config: OptimizerConfig, schedule: ScheduleConfig, structures: int, atoms: int) -> None:
         is_used = config.weight_decay == "auto" and config.name in ("muon", "adamw")
-        self.total = min(1.0, FADING_ATOMS / max(1, atoms)) if is_used else None
+        self.total = min(1.0, FADING_SIZE / max(1.0, (structures * atoms) ** 0.5)) if is_used else None
         self._mean_rate = config.learning_rate * (0.5 * (1 + schedule.final) if schedule.kind == "cosine" else 1.0)
 
     def apply(self, optimizer: torch.optim.Optimizer, share: float) -> None:

@@ -1,20 +1,24 @@
 """From a config to everything a run needs: data divided and checked, references, scale, a potential."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from ase.data import atomic_numbers
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.exclusions import leave_out, read_ids
 from cliffordstf.data.frame import Frame
+from cliffordstf.data.free_atoms import mask_fixed_atoms
+from cliffordstf.data.indices import read_indices
+from cliffordstf.data.linear_references import linear_references
 from cliffordstf.data.readers import Source, read_frames
-from cliffordstf.data.references import References, find_references
-from cliffordstf.data.splits import fingerprints, leaked, random_split, read_indices
-from cliffordstf.data.structure import element_numbers, symbol
+from cliffordstf.data.references import ReferenceMode, References, find_references
+from cliffordstf.data.splits import fingerprints, leaked, random_split
+from cliffordstf.data.structure import Structure, element_numbers, symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import AnyConfig
@@ -22,7 +26,7 @@ from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
 from cliffordstf.model.reference import AtomicReference
 from cliffordstf.train import parallel
-from cliffordstf.train.config import DataConfig, TrainConfig
+from cliffordstf.train.config import FEW_STRUCTURES, DataConfig, TrainConfig
 from cliffordstf.train.finetune import start_from
 
 
@@ -49,24 +53,31 @@ def load_splits(config: DataConfig) -> Splits:
     Raises:
         DataError: A file cannot be read, a set is empty, or no structure carries a label.
     """
-    frames, source = read_frames(config.train, config.units, config.keys)
-    sources, warnings = [source], list(source.warnings)
+    frames, source, warnings = load_frames(config.train, config)
+    sources = [source]
     held_out: dict[str, list[Frame]] = {}
     fractions = {"valid": 0.0, "test": 0.0}
-    for name, value in (("valid", config.valid), ("test", config.test)):
-        if isinstance(value, str):
-            held_out[name], other = read_frames(value, config.units, config.keys)
+    picked: set[int] = set()
+    for name, value, indices in (
+        ("valid", config.valid, config.valid_indices),
+        ("test", config.test, config.test_indices),
+    ):
+        if indices is not None:
+            if isinstance(value, str):
+                raise ConfigError(f"data.{name}={value} and data.{name}_indices are both given; give one of them.")
+            chosen = read_indices(indices, len(frames)).tolist()
+            held_out[name] = [frames[i] for i in chosen]
+            picked.update(chosen)
+        elif isinstance(value, str):
+            held_out[name], other, more = load_frames(value, config)
             sources.append(other)
-            warnings += other.warnings
+            warnings += more
         else:
             fractions[name] = value
-    pool = frames
-    if config.test_indices is not None:
-        chosen = read_indices(Path(config.test_indices), len(frames))
-        held_out["test"] = [frames[i] for i in chosen]
-        pool = [frame for i, frame in enumerate(frames) if i not in set(chosen.tolist())]
     if config.train_indices is not None:
-        pool = [frames[i] for i in read_indices(Path(config.train_indices), len(frames))]
+        pool = [frames[i] for i in read_indices(config.train_indices, len(frames))]
+    else:
+        pool = [frame for i, frame in enumerate(frames) if i not in picked]
     train, valid, test = random_split(
         len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size
     )
@@ -80,6 +91,25 @@ def load_splits(config: DataConfig) -> Splits:
     _check_labels(splits.train, source)
     splits.warnings.extend(_leaks(splits))
     return splits
+
+
+def load_frames(path: str, config: DataConfig) -> tuple[list[Frame], Source, list[str]]:
+    """Frames of a file as the options want them, and warnings."""
+    frames, source = read_frames(path, config.units, config.keys)
+    warnings = list(source.warnings)
+    if config.exclude is not None:
+        frames, counts = leave_out(frames, read_ids(config.exclude), path)
+        warnings += counts
+    if config.ignore_cells:
+        frames = [replace(frame, structure=_alone(frame.structure), stress=None) for frame in frames]
+    if config.free_atoms_only:
+        frames, unknown = mask_fixed_atoms(frames, path)
+        warnings += unknown
+    return frames, source, warnings
+
+
+def _alone(structure: Structure) -> Structure:
+    return Structure(structure.numbers, structure.positions, name=structure.name)
 
 
 def _check_labels(frames: Sequence[Frame], source: Source) -> None:
@@ -125,7 +155,9 @@ def force_scale(frames: Sequence[Frame], references: References) -> float:
     if len(forces) and (rms := float(np.sqrt((forces**2).mean()))) > 1e-6:
         return rms
     residuals = [
-        (float(f.energy) - references.of(f)) / len(f.structure) for f in frames if f.energy is not None and f.has_energy
+        (float(f.energy) - references.of(f)) / references.shares(f)
+        for f in frames
+        if f.energy is not None and f.has_energy
     ]
     return max(float(np.std(residuals)) if residuals else 0.0, 1e-3)
 
@@ -155,8 +187,9 @@ def prepare(config: TrainConfig) -> Setup:
     """Read, divide and check the data and build the potential."""
     splits = load_splits(config.data)
     elements = _elements(splits, config.model.get("elements"))
-    wanted = config.data.reference
-    references = find_references(splits.train, elements, _by_number(wanted) if isinstance(wanted, dict) else wanted)
+    pooling = model_config(config.model, elements, None).pooling
+    wanted = _wanted_references(config.data.reference, elements)
+    references = find_references(splits.train, elements, wanted, pooling)
     splits.warnings.extend(references.warnings)
     asked = config.data.scale
     scale = force_scale(splits.train, references) if asked == "auto" else asked
@@ -192,6 +225,12 @@ def _elements(splits: Splits, asked: Any) -> tuple[int, ...]:
     return tuple(sorted(every | extra))
 
 
+def _wanted_references(wanted: str | dict[str, float], elements: tuple[int, ...]) -> ReferenceMode | dict[int, float]:
+    if isinstance(wanted, dict):
+        return _by_number(wanted)
+    return linear_references(wanted, elements) if wanted.endswith(".npz") else cast("ReferenceMode", wanted)
+
+
 def _by_number(energies: dict[str, float]) -> dict[int, float]:
     unknown = [name for name in energies if name not in atomic_numbers]
     if unknown:
@@ -224,5 +263,6 @@ def _build(
 def _plan(config: TrainConfig, train: Dataset) -> BatchPlan:
     size = config.batch_size
     if size == "auto":
-        size = int(np.clip(round(50 / float(np.median(train.atoms))), 1, 32))
+        atoms = 25 if len(train) < FEW_STRUCTURES else 50
+        size = int(np.clip(round(atoms / float(np.median(train.atoms))), 1, 32))
     return BatchPlan(size, config.max_atoms, config.max_edges)

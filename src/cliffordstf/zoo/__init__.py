@@ -1,4 +1,4 @@
-"""Other people's models behind the same `Potential`: thin adapters around maintained packages.
+"""Other people's models behind the same `Potential`: thin adapters around maintained packages, or our own from a paper.
 
 Importing this package imports none of theirs; that happens in `available` and `build`.
 """

@@ -20,6 +20,7 @@ from cliffordstf.zoo import (
     equiformer,
     faenet,
     gotennet,
+    ictp,
     mace,
     nequip,
     painn,
@@ -42,6 +43,7 @@ FAMILIES: tuple[Family, ...] = (
     gotennet.FAMILY,
     equiformer.FAMILY,
     faenet.FAMILY,
+    ictp.FAMILY,
 )
 
 
@@ -82,7 +84,7 @@ def build(
     name: str,
     elements: ArrayLike | None,
     *,
-    cutoff: float = 5.0,
+    cutoff: float | None = None,
     average_neighbours: float = 15.0,
     seed: int | None = None,
     atomic_energies: Mapping[int, float] | None = None,
@@ -95,7 +97,7 @@ def build(
     Args:
         name: One of `names()`.
         elements: Chemical symbols or atomic numbers; None is elements 1 to 100.
-        cutoff: Å.
+        cutoff: Å; None is that of the preset.
         average_neighbours: Mean number of neighbours within the cutoff, for the families that normalise by it.
         seed: Seed for the initial weights; the global random state is left as it was.
         atomic_energies: Energy of each free atom by atomic number, eV.
@@ -107,7 +109,9 @@ def build(
     Raises:
         ConfigError: No such peer or option, or the peer's package is missing.
     """
-    chosen = config(name, elements, cutoff=cutoff, average_neighbours=average_neighbours, **overrides)
+    if cutoff is not None:
+        overrides["cutoff"] = cutoff
+    chosen = config(name, elements, average_neighbours=average_neighbours, **overrides)
     reference = AtomicReference(chosen.elements, atomic_energies, energy_scale)
     default = torch.get_default_dtype()
     with torch.random.fork_rng(devices=[], enabled=seed is not None):

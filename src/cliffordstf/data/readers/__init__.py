@@ -22,7 +22,8 @@ def read_frames(
 
     Args:
         path: Extended XYZ (also compressed), ASE .traj and .db, ASE-LMDB, npz of revised MD17 or sGDML, HDF5, a DeePMD
-            folder, mlearn JSON; a folder of such files; or a pattern with `*`.
+            folder, mlearn JSON, SDF; OC20 and OC22 (LMDB, shards, pickled lists), QM9 (raw files, gdb9.sdf, `qm9pack:`)
+            and Molecule3D as they are published; a folder of such files; or a pattern with `*`.
         units: Units of the file where they are not what the file states or its format is known to hold.
         keys: Names of the labels where they are not found by themselves.
         limit: Read at most this many structures.

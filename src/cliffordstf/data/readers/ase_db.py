@@ -7,7 +7,11 @@ import numpy as np
 from ase.calculators.calculator import all_properties
 from ase.db import connect
 
+from cliffordstf.data.readers.constraints import described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
+
+_NO_ENERGIES = {"d", "debye", "ghz", "a0^2", "a0^3", "bohr^2", "bohr^3", "a0a0", "a0a0a0", "cal/mol/k", "calmol^-1k^-1"}
+"""Units of the other targets of QM9, spaces left out: such numbers are not converted."""
 
 
 def read(path: Path, limit: int | None) -> Contents:
@@ -22,7 +26,7 @@ def read(path: Path, limit: int | None) -> Contents:
         for row in database.select(limit=limit):
             records.append(record_from_row(row))
             from_data.update(dict(row.data))
-    stated = {str(key): str(unit) for key, unit in metadata.get("_property_unit_dict", {}).items()}
+    stated = {str(key): _unit(str(unit)) for key, unit in metadata.get("_property_unit_dict", {}).items()}
     if "_distance_unit" in metadata:
         stated["positions"] = str(metadata["_distance_unit"])
     return Contents(
@@ -43,4 +47,9 @@ def record_from_row(row: Any) -> Record:
         properties={**dict(row.data), **dict(row.key_value_pairs), **results},
         cell=np.asarray(row.cell, dtype=np.float64),
         pbc=np.asarray(row.pbc, dtype=bool),
+        fixed=fixed_atoms(described(row.constraints), len(row.numbers)),
     )
+
+
+def _unit(text: str) -> str:
+    return "1" if text.casefold().replace(" ", "") in _NO_ENERGIES else text

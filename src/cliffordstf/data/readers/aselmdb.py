@@ -5,9 +5,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import numpy as np
 
+from cliffordstf.data.readers.constraints import fixed_atoms
+from cliffordstf.data.readers.lmdb_file import numbered_keys, open_lmdb
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
 
@@ -18,17 +19,13 @@ _ADMINISTRATIVE = {"unique_id", "ctime", "mtime", "user", "calculator", "calcula
 def read(path: Path, limit: int | None) -> Contents:
     """Read the rows in the order of their ids. Nothing is unpickled."""
     records = []
-    environment = lmdb.open(str(path), subdir=path.is_dir(), readonly=True, lock=False, readahead=False, create=False)
-    try:
-        with environment.begin() as transaction:
-            ids = sorted(int(key) for key in transaction.cursor().iternext(values=False) if key.isdigit())
-            for number in ids[:limit]:
-                row = _decode(path, transaction.get(str(number).encode()), number)
-                if "numbers" not in row or "positions" not in row:
-                    raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
-                records.append(_record(row))
-    finally:
-        environment.close()
+    with open_lmdb(path) as transaction:
+        for key in numbered_keys(transaction)[:limit]:
+            number = int(key)
+            row = _decode(path, transaction.get(key), number)
+            if "numbers" not in row or "positions" not in row:
+                raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
+            records.append(_record(row))
     return Contents("ASE-LMDB", records)
 
 
@@ -67,4 +64,5 @@ def _record(row: dict[str, Any]) -> Record:
         properties={**extra, **results},
         cell=np.asarray(row.get("cell", np.zeros((3, 3))), dtype=np.float64).reshape(3, 3),
         pbc=np.broadcast_to(np.asarray(row.get("pbc", False), dtype=bool), (3,)),
+        fixed=fixed_atoms(row.get("constraints") or (), len(row["numbers"])),
     )

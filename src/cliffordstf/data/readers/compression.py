@@ -9,6 +9,8 @@ from typing import IO, Any
 
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
+EVERYTHING = -1
+
 
 def _opener(path: Path) -> Any:
     with path.open("rb") as file:
@@ -26,6 +28,6 @@ def open_text(path: Path) -> IO[str]:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """The first decompressed bytes."""
+    """The first decompressed bytes, or EVERYTHING."""
     with _opener(path)(path, "rb") as file:
         return bytes(file.read(count))

@@ -95,6 +95,8 @@ def _to_frame(record: Record, chosen: Chosen, units: FileUnits, name: str) -> Fr
         energy=None if energy is None else float(np.ravel(energy)[0]) * ENERGY_UNITS[units.energy],
         forces=None if forces is None else np.asarray(forces, dtype=np.float64) * force_factor(units.forces),
         stress=_stress(record, chosen, units, abs(float(np.linalg.det(cell)))),
+        fixed=record.fixed,
+        id=record.id,
     )
 
 

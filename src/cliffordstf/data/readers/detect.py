@@ -4,8 +4,24 @@ import glob
 from collections.abc import Callable
 from pathlib import Path
 
-from cliffordstf.data.readers import ase_db, aselmdb, deepmd, extxyz, hdf5, mlearn, npz, trajectory
+from cliffordstf.data.readers import (
+    ase_db,
+    aselmdb,
+    deepmd,
+    extxyz,
+    hdf5,
+    mlearn,
+    molecule3d,
+    npz,
+    oc20_shards,
+    opencatalyst,
+    qm9,
+    qm9pack,
+    sdf,
+    trajectory,
+)
 from cliffordstf.data.readers.compression import first_bytes
+from cliffordstf.data.readers.lmdb_file import holds_pickles
 from cliffordstf.data.readers.paths import natural_key
 from cliffordstf.data.readers.record import Contents
 from cliffordstf.errors import DataError
@@ -15,9 +31,9 @@ Reader = Callable[[Path, int | None], Contents]
 
 FORMATS = (
     "extended XYZ (also .gz, .bz2, .xz), ASE .traj and .db, ASE-LMDB, npz of revised MD17 or sGDML, HDF5, DeePMD npy "
-    "folders, mlearn JSON"
+    "folders, mlearn JSON, SDF, and OC20, OC22, QM9 and Molecule3D as they are published"
 )
-SUFFIXES = {".xyz", ".extxyz", ".traj", ".db", ".aselmdb", ".lmdb", ".npz", ".h5", ".hdf5", ".json"}
+SUFFIXES = {".xyz", ".extxyz", ".traj", ".db", ".aselmdb", ".lmdb", ".npz", ".h5", ".hdf5", ".json", ".sdf"}
 COMPRESSED = {".gz", ".bz2", ".xz"}
 
 _LMDB_MAGIC = b"\xde\xc0\xef\xbe"
@@ -26,18 +42,26 @@ _MAGIC: tuple[tuple[bytes, Reader], ...] = (
     (b"\x89HDF\r\n\x1a\n", hdf5.read),
     (b"SQLite format 3\x00", ase_db.read),
     (b"- of Ulm", trajectory.read),
+    (b"\x80", opencatalyst.read_pickle),
+)
+_FOLDERS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
+    (deepmd.is_system, deepmd.read),
+    (molecule3d.is_folder, molecule3d.read),
+    (qm9.is_folder, qm9.read_raw),
 )
 
 
 def expand(path: Path) -> list[Path]:
-    """The files (or DeePMD folders) that a path stands for, in natural order.
+    """The files (or folders that are one data set) that a path stands for, in natural order.
 
-    A folder stands for the files and DeePMD systems directly inside it, not for those of its sub-folders, which often
-    hold another split.
+    Any other folder stands for the files and such folders directly inside it, not for those of its sub-folders, which
+    often hold another split.
 
     Raises:
         DataError: There is nothing of the kind.
     """
+    if str(path) == qm9pack.ADDRESS:
+        return [path]
     if any(letter in str(path) for letter in "*?[") and not path.exists():
         found = [Path(name) for name in glob.glob(str(path), recursive=True)]
         if not found:
@@ -55,7 +79,7 @@ def expand(path: Path) -> list[Path]:
 
 
 def _is_unit(path: Path) -> bool:
-    return path.is_dir() and (deepmd.is_system(path) or (path / "data.mdb").is_file())
+    return path.is_dir() and ((path / "data.mdb").is_file() or any(fits(path) for fits, _ in _FOLDERS))
 
 
 def _known_suffix(path: Path) -> bool:
@@ -66,38 +90,47 @@ def _known_suffix(path: Path) -> bool:
 
 
 def find_reader(path: Path) -> Reader:
-    """The reader of a file or DeePMD folder.
+    """The reader of a file or of a folder that is one data set.
 
     Raises:
         DataError: The file is empty or its format is not known.
     """
+    if str(path) == qm9pack.ADDRESS:
+        return qm9pack.read
     if path.is_dir():
-        if deepmd.is_system(path):
-            return deepmd.read
         if (path / "data.mdb").is_file():
-            return aselmdb.read
+            return _lmdb_reader(path)
+        for fits, reader in _FOLDERS:
+            if fits(path):
+                return reader
         raise DataError(f"{path} is a folder without type.raw; name the data files inside it.")
     start = first_bytes(path, 512)
     if not start.strip():
         raise DataError(f"{path} is empty; check how it was written or copied.")
     if start[16:20] == _LMDB_MAGIC:
-        return aselmdb.read
-    reader = next((reader for magic, reader in _MAGIC if start.startswith(magic)), None) or _text_reader(start)
-    if reader is None:
+        return _lmdb_reader(path)
+    found = next((reader for magic, reader in _MAGIC if start.startswith(magic)), None) or _text_reader(path, start)
+    if found is None:
         raise DataError(f"{path} is {_guess(start)}; write it in one of these formats: {FORMATS}.")
-    return reader
+    return found
 
 
-def _text_reader(start: bytes) -> Reader | None:
+def _lmdb_reader(path: Path) -> Reader:
+    return opencatalyst.read_lmdb if holds_pickles(path) else aselmdb.read
+
+
+def _text_reader(path: Path, start: bytes) -> Reader | None:
     words = start.split()
+    if sdf.is_sdf(start):
+        return sdf.read
+    if qm9.is_raw(start):
+        return qm9.read_raw
     if words[0].isdigit() and b"\n" in start and len(start.splitlines()[0].split()) == 1:
-        return extxyz.read
+        return oc20_shards.read if oc20_shards.side_file(path) else extxyz.read
     return mlearn.read if words[0][:1] in (b"[", b"{") else None
 
 
 def _guess(start: bytes) -> str:
-    if start.startswith(b"\x80"):
-        return "a Python pickle, which could run code when opened, and is not read"
     if start[257:262] == b"ustar":
         return "a tar archive, which must be unpacked first"
     return "in no format that is known here"

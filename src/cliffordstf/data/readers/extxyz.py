@@ -7,6 +7,7 @@ import numpy as np
 from ase.io.extxyz import read_xyz
 
 from cliffordstf.data.readers.compression import open_text
+from cliffordstf.data.readers.constraints import described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
 
@@ -47,6 +48,7 @@ def record_from_atoms(atoms: "Atoms") -> Record:
         properties={**arrays, **atoms.info, **results},
         cell=np.asarray(atoms.get_cell().array),
         pbc=atoms.get_pbc(),
+        fixed=fixed_atoms(described(atoms.constraints), len(atoms)),
     )
 
 

@@ -64,14 +64,14 @@ def choose_labels(contents: Contents, keys: LabelKeys, file: str) -> Chosen:
             return given
         return _search(contents, label, warnings)
 
-    energy = find("energy", keys.energy)
+    energy = find("energy", keys.energy or contents.energy_key)
     forces = find("forces", keys.forces)
     virial = find("virial", keys.virial) if keys.virial is not None else None
     stress = find("stress", keys.stress) if virial is None else None
     if stress is None and virial is None:
         virial = find("virial", None)
     for label, key in (("energy", energy), ("forces", forces)):
-        if key is None:
+        if key is None and (label != "forces" or contents.has_forces):
             warnings.append(f"no {label} label was found among the keys ({_listed(contents.records)}); name its key.")
     return Chosen(energy, forces, stress, virial, tuple(warnings))
 

@@ -22,6 +22,8 @@ class Record:
         cell: Lattice vectors as rows, (3, 3), in the file's unit of length.
         pbc: Periodic directions, (3,).
         label: What the file calls this structure, if it has a name of its own.
+        fixed: Atoms that were held in place, (atoms,); None where the file does not say.
+        id: Whole number by which lists name this structure: gdb index, system id of Open Catalyst, PubChem's cid.
     """
 
     numbers: IntArray
@@ -30,6 +32,8 @@ class Record:
     cell: FloatArray = field(default_factory=lambda: np.zeros((3, 3)))
     pbc: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(3, dtype=bool))
     label: str = ""
+    fixed: NDArray[np.bool_] | None = None
+    id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Contents:
         energy_unit, length_unit, stress_unit: What the format is known to hold.
         key_units: Units that the file itself states, by key of `Record.properties`; these win over the format's.
         only_if_named: Keys that are never taken for a label unless the user names them.
+        energy_key: The energy label of a format that has many properties; None is looked for.
+        has_forces: False where the format never holds forces, so that nobody is warned of their absence.
         warnings: One sentence each.
     """
 
@@ -52,6 +58,8 @@ class Contents:
     stress_unit: str = "eV/Å³"
     key_units: Mapping[str, str] = field(default_factory=dict)
     only_if_named: frozenset[str] = frozenset()
+    energy_key: str | None = None
+    has_forces: bool = True
     warnings: tuple[str, ...] = ()
 
 

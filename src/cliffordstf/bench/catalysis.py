@@ -1,0 +1,130 @@
+"""Open Catalyst 2020 and 2022: relaxed energies from initial structures (IS2RE), energies and forces (S2EF)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.paper import paper_value
+from cliffordstf.bench.protocols import protocol_options
+from cliffordstf.bench.sweep import file_name
+from cliffordstf.bench.table import Table
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.text import did_you_mean
+from cliffordstf.train.config import load_config
+
+Task = Literal["is2re", "s2ef"]
+
+
+def catalysis_cell(
+    benchmark: Literal["oc20", "oc22"],
+    task: str,
+    train: Path,
+    tests: Mapping[str, Path],
+    *,
+    valid: Path | None = None,
+    reference: Path | None = None,
+    budget: str = "30min",
+    seed: int = 0,
+    model: str = "default",
+    protocol: str = "sound",
+    overrides: Sequence[str] = (),
+    label: str | None = None,
+) -> Cell:
+    """One run.
+
+    Args:
+        benchmark, task: Which.
+        train: LMDB file or folder, raw shards, relaxations (.traj) or ASE-LMDB.
+        tests: Splits to test on, for example `val_id`, by name.
+        valid: Validation set; by default a twentieth of the training set.
+        reference: Linear reference energies (.npz) to take off; by default they are fitted.
+        budget, seed, model, protocol, overrides, label: As for `rmd17_cell`. S2EF learns and measures forces on free
+            atoms only, as the official evaluation does.
+    """
+    if task not in get_args(Task):
+        raise ConfigError(
+            f"there is no task '{task}'{did_you_mean(task, get_args(Task))}; choose is2re (relaxed energy) or s2ef "
+            "(energy and forces)."
+        )
+    missing = [path for path in (train, *tests.values(), *([valid] if valid else [])) if not _exists(path)]
+    if missing:
+        raise DataError(f"{missing[0]} does not exist; check the paths of the splits.")
+    options = [
+        f"data.train={train}",
+        f"data.valid={valid if valid is not None else 0.05}",
+        f"data.split_seed={seed}",
+        f"data.reference={reference if reference is not None else 'auto'}",
+        f"data.free_atoms_only={'true' if task == 's2ef' else 'false'}",
+        f"seed={seed}",
+        f"budget={budget}",
+        f"model.preset={model}",
+        *protocol_options(protocol, f"{benchmark} {task}"),
+        *overrides,
+    ]
+    recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
+    labels = {
+        "benchmark": benchmark,
+        "task": task,
+        "model": model,
+        "protocol": protocol,
+        "recipe": recipe,
+        "overrides": list(overrides),
+    }
+    name = f"{benchmark}-{task}-{file_name(recipe)}-{budget}-seed{seed}"
+    return Cell(name, labels, load_config(None, options), dict(tests))
+
+
+def _exists(path: Path) -> bool:
+    return path.exists() or "*" in path.name
+
+
+def catalysis_table(results: Iterable[dict[str, Any]], benchmark: str, task: str) -> Table:
+    """A row for each recipe, a column for each split."""
+    chosen = [result for result in results if (result["benchmark"], result["task"]) == (benchmark, task)]
+    splits = list(dict.fromkeys(name for result in chosen for name in result["tests"]))
+    what = "energy MAE, eV (within 0.02 eV)" if task == "is2re" else "energy MAE, eV / force MAE, eV/Å (cosine)"
+    heads = ["model", "parameters", "budget, min"]
+    for split in splits:
+        heads += [split, f"{split}, paper"]
+    table = Table(f"{benchmark.upper()} {task.upper()}: {what}", heads)
+    cell = _relaxed if task == "is2re" else _forces
+    for recipe, budget in sorted({(r["recipe"], r["budget"]) for r in chosen}):
+        mine = [r for r in chosen if (r["recipe"], r["budget"]) == (recipe, budget)]
+        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}"]
+        for split in splits:
+            found = [r["tests"][split] for r in mine if split in r["tests"]]
+            cells += [cell(found) if found else "", _paper(benchmark, task, mine[0]["model"], split)]
+        table.add(*cells)
+    zero = ["zero row", "", ""]
+    for split in splits:
+        zero += [_zero(next(r["tests"][split] for r in chosen if split in r["tests"]), task), ""]
+    table.add(*zero)
+    return table
+
+
+def _relaxed(metrics: list[dict[str, Any]]) -> str:
+    energy = spread([m["energy_mae_mev"] / 1000 for m in metrics], 3)
+    within = spread([100 * m["energy_within_threshold"] for m in metrics], 1)
+    return f"{energy} ({within} %)"
+
+
+def _forces(metrics: list[dict[str, Any]]) -> str:
+    energy = spread([m["energy_mae_mev"] / 1000 for m in metrics], 3)
+    forces = spread([m["force_mae_mev_per_a"] / 1000 for m in metrics], 4)
+    return f"{energy} / {forces} ({spread([m['force_cosine'] for m in metrics], 3)})"
+
+
+def _zero(metrics: dict[str, Any], task: str) -> str:
+    energy = f"{metrics['zero_energy_mae_mev'] / 1000:.3f}"
+    return energy if task == "is2re" else f"{energy} / {metrics['zero_force_mae_mev_per_a'] / 1000:.4f} (0)"
+
+
+def _paper(benchmark: str, task: str, model: str, split: str) -> str:
+    if task == "is2re":
+        found = paper_value(benchmark, model, f"is2re {split}")
+        return "" if found is None else f"{found.value:g}"
+    values = [paper_value(benchmark, model, f"s2ef {split} {name}") for name in ("energy", "forces", "cosine")]
+    known = [value.value for value in values if value is not None]
+    return f"{known[0]:g} / {known[1]:g} ({known[2]:g})" if len(known) == len(values) else ""

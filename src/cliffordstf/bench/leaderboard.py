@@ -1,0 +1,107 @@
+"""Many models on the same data, seeds and budget: rows are models, as in the paper's tables."""
+
+from collections.abc import Iterable
+from statistics import mean
+from typing import Any
+
+from cliffordstf.bench.numbers import errors, zero_errors
+from cliffordstf.bench.paper import Printed, paper_models, paper_value
+from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
+from cliffordstf.bench.table import Table
+from cliffordstf.model.presets import own_preset
+
+_MACE = {"mace-l1": "MACE", "mace-l2": "MACE", "mace-l3": "MACE", "nequip-l1": "NequIP"}
+"""Families with published numbers at their own recommended settings."""
+
+
+def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, protocol: str) -> Table:
+    """RMD17 at one budget: ours and the paper's numbers, from the smallest force error on the first molecule up."""
+    chosen = [r for r in results if (r["train"], r["budget"], r["protocol"]) == (train, budget, protocol)]
+    molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
+    heads = ["model", "parameters", "steps/s"]
+    for molecule in molecules:
+        heads += [molecule, f"{molecule}, paper", f"{molecule}, published"]
+    table = Table(
+        f"rMD17, {train} training frames, {budget / 60:g} min each, protocol {protocol}: test energy MAE, meV / force "
+        "MAE, meV/Å (force cosine)",
+        heads,
+    )
+    recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _forces(r, molecules[0])))
+    for recipe in recipes:
+        mine = [r for r in chosen if r["recipe"] == recipe]
+        cells = [recipe, f"{mine[0]['parameters']:,}", f"{mean(r['steps'] / r['seconds'] for r in mine):.1f}"]
+        for molecule in molecules:
+            cells.append(errors([r["metrics"] for r in mine if r["molecule"] == molecule]))
+            cells.append(_paper(mine[0]["model"], molecule))
+            cells.append(_published(mine[0]["model"], molecule, train))
+        table.add(*cells)
+    zero = ["zero row", "", ""]
+    for molecule in molecules:
+        metrics = next(r["metrics"] for r in chosen if r["molecule"] == molecule)
+        zero += [zero_errors(metrics), "", ""]
+    table.add(*zero)
+    return table
+
+
+def _forces(result: dict[str, Any], molecule: str) -> float:
+    """Sort key: models without the first molecule come last."""
+    return float(result["metrics"]["force_mae_mev_per_a"]) + (1e6 if result["molecule"] != molecule else 0.0)
+
+
+def _paper(model: str, molecule: str) -> str:
+    names = ("rmd17_energy", "rmd17_forces", "rmd17_cosine")
+    energy, forces, cosine = (paper_value(name, model, molecule) for name in names)
+    if energy is None or forces is None or cosine is None:
+        return ""
+    return f"{energy.value:.0f} / {forces.value:.0f} ({cosine.value:.3f})"
+
+
+def _published(model: str, molecule: str, train: int) -> str:
+    found = rmd17(train, _MACE[model], molecule) if model in _MACE else None
+    return "" if found is None else f"{found[0]:g} / {found[1]:g}"
+
+
+ABLATION = tuple(paper_models("ablation"))
+"""The twelve variants, in the paper's order."""
+
+
+def ablation_table(results: Iterable[dict[str, Any]]) -> Table:
+    """The paper's ablation: what each variant has, its number there (in real units), and ours by molecule."""
+    chosen = list(results)
+    molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
+    budgets = sorted({r["budget"] / 60 for r in chosen})
+    table = Table(
+        f"Ablation, rMD17, {' and '.join(f'{b:g}' for b in budgets)} min each, protocol sound, direct forces: test "
+        "energy MAE, meV / force MAE, meV/Å (force cosine); paper: mean of four molecules",
+        ["variant", "STF", "Hodge", "cross", "routing", "parameters", "paper", *molecules],
+    )
+    for variant in ABLATION:
+        mine = [r for r in chosen if r["model"] == variant]
+        if not mine:
+            continue
+        cells = [errors([r["metrics"] for r in mine if r["molecule"] == molecule]) for molecule in molecules]
+        table.add(variant, *_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
+    if chosen:
+        zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
+        table.add("zero row", "", "", "", "", "", "", *map(zero_errors, zeros))
+    return table
+
+
+def _flags(variant: str) -> list[str]:
+    config: Any = own_preset(variant, elements=(1,))
+    degrees = "+".join(f"stf{degree}" for degree in config.stf_degrees) or "none"
+    where = " (output)" if config.stf_at == "output" else ""
+    return [degrees + where, _on(config.hodge_forces), _on(config.cross_track), config.routing]
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def _printed(variant: str) -> str:
+    energy, forces, cosine = (paper_value("ablation", variant, name) for name in ("energy", "forces", "cosine"))
+    return f"{_whole(energy)} / {_whole(forces)} ({'' if cosine is None else f'{cosine.value:.3f}'})"
+
+
+def _whole(value: Printed | None) -> str:
+    return "" if value is None else f"{value.value:.0f}"

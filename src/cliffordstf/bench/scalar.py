@@ -1,0 +1,143 @@
+"""One number a molecule: six targets of QM9, and the gap of Molecule3D."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.paper import paper_value
+from cliffordstf.bench.protocols import protocol_options
+from cliffordstf.bench.sweep import file_name
+from cliffordstf.bench.table import Table
+from cliffordstf.errors import ConfigError
+from cliffordstf.text import did_you_mean
+from cliffordstf.train.config import load_config
+
+
+@dataclass(frozen=True)
+class Target:
+    """A quantity.
+
+    Attributes:
+        unit: That errors are given in.
+        pooling: Whether it is a sum over atoms or a mean.
+        factor: From eV, or from the file's own numbers where they are no energies, to the unit.
+    """
+
+    unit: str
+    pooling: Literal["sum", "mean"]
+    factor: float = 1.0
+
+
+QM9 = {
+    "Cv": Target("cal/mol/K", "sum"),
+    "U0": Target("meV", "sum", 1000.0),
+    "alpha": Target("bohr³", "sum"),
+    "homo": Target("meV", "mean", 1000.0),
+    "lumo": Target("meV", "mean", 1000.0),
+    "mu": Target("D", "mean"),
+}
+"""The paper's six targets, in its order."""
+
+MOLECULE3D = {"gap": Target("eV", "mean")}
+
+TARGETS = {"qm9": QM9, "molecule3d": MOLECULE3D}
+
+_ENERGY_ONLY = ("loss.energy.weight=1", "loss.energy_per=structure")
+
+
+def scalar_cell(
+    benchmark: Literal["qm9", "molecule3d"],
+    data: str,
+    target: str,
+    *,
+    budget: str = "30min",
+    seed: int = 0,
+    model: str = "default",
+    protocol: str = "sound",
+    exclude: Path | None = None,
+    overrides: Sequence[str] = (),
+    label: str | None = None,
+) -> Cell:
+    """One run: a model for one target.
+
+    Args:
+        benchmark: Which data set.
+        data: Its files: `qm9pack:` or a folder of QM9, the folder `data/raw` of Molecule3D.
+        target: One of `TARGETS[benchmark]`.
+        budget, seed, model, protocol, overrides, label: As for `rmd17_cell`.
+        exclude: File with the ids of molecules to leave out, the 3054 of QM9.
+    """
+    known = TARGETS[benchmark]
+    if target not in known:
+        raise ConfigError(
+            f"{benchmark} has no target '{target}'{did_you_mean(target, known)}; choose from {', '.join(known)}."
+        )
+    options = [
+        f"data.train={data}",
+        f"data.keys.energy={target}",
+        *_splits(benchmark, data, seed),
+        *([f"data.exclude={exclude}"] if exclude else []),
+        f"seed={seed}",
+        f"budget={budget}",
+        f"model.preset={model}",
+        f"model.pooling={known[target].pooling}",
+        *_ENERGY_ONLY,
+        *protocol_options(protocol, benchmark),
+        *overrides,
+    ]
+    recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
+    labels = {
+        "benchmark": benchmark,
+        "target": target,
+        "model": model,
+        "protocol": protocol,
+        "recipe": recipe,
+        "overrides": list(overrides),
+    }
+    name = f"{benchmark}-{target}-{file_name(recipe)}-{budget}-seed{seed}"
+    return Cell(name, labels, load_config(None, options))
+
+
+def _splits(benchmark: str, data: str, seed: int) -> list[str]:
+    """80/10/10 at random for QM9, as in the paper; the official random split of Molecule3D."""
+    if benchmark == "qm9":
+        return ["data.valid=0.1", "data.test=0.1", f"data.split_seed={seed}"]
+    indices = Path(data) / "random_split_inds.json"
+    return [f"data.{part}_indices={indices}:{part}" for part in ("train", "valid", "test")]
+
+
+def scalar_table(results: Iterable[dict[str, Any]], benchmark: str) -> Table:
+    """Test MAE of every model and target, the paper's, and the zero row."""
+    chosen = list(results)
+    known = TARGETS[benchmark]
+    targets = [target for target in known if any(r["target"] == target for r in chosen)]
+    heads = ["model", "parameters", "budget, min"]
+    for target in targets:
+        heads += [f"{target}, {known[target].unit}", f"{target}, paper"]
+    table = Table(f"{'QM9' if benchmark == 'qm9' else 'Molecule3D'}: test MAE", heads)
+    for recipe, budget in sorted({(r["recipe"], r["budget"]) for r in chosen}):
+        mine = [r for r in chosen if (r["recipe"], r["budget"]) == (recipe, budget)]
+        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}"]
+        for target in targets:
+            errors = [_in_unit(r["metrics"]["energy_mae_mev"], known[target]) for r in mine if r["target"] == target]
+            cells += [spread(errors, 3) if errors else "", _paper(mine[0]["model"], benchmark, target)]
+        table.add(*cells)
+    zero = ["zero row", "", ""]
+    for target in targets:
+        metrics = next(r["metrics"] for r in chosen if r["target"] == target)
+        zero += [f"{_in_unit(metrics['zero_energy_mae_mev'], known[target]):.3f}", ""]
+    table.add(*zero)
+    return table
+
+
+def _in_unit(milli: float, target: Target) -> float:
+    return milli / 1000 * target.factor
+
+
+def _paper(model: str, benchmark: str, target: str) -> str:
+    column = target if benchmark == "qm9" else "molecule3d gap"
+    found = paper_value("qm9", model, column)
+    return "" if found is None else f"{found.value:g}"

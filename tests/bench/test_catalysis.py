@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.calculators.lj import LennardJones
+from ase.constraints import FixAtoms
+from ase.io import write
+from typer.testing import CliRunner
+
+from cliffordstf.bench.catalysis import catalysis_cell, catalysis_table
+from cliffordstf.bench.sweep import read_results
+from cliffordstf.cli.main import app
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.train.setup import load_splits
+
+SMALL = ["model.preset=default/small", "model.channels=4", "epochs=2"]
+
+
+@pytest.fixture
+def slabs(tmp_path):
+    """Periodic layers of argon with an adsorbed atom; the lower layer is fixed."""
+    files = {}
+    for name, seed in (("train", 0), ("val_id", 1)):
+        images = []
+        for number in range(10):
+            atoms = Atoms("Ar4Ne", [[0, 0, 0], [2.2, 0, 0], [0, 2.2, 2], [2.2, 2.2, 2], [1, 1, 4]], cell=[4.4, 4.4, 20])
+            atoms.pbc = True
+            atoms.rattle(0.1, seed=100 * seed + number)
+            atoms.calc = LennardJones(sigma=2.2, epsilon=0.1, rc=5.0)
+            atoms.get_forces()
+            atoms.set_constraint(FixAtoms([0, 1]))
+            images.append(atoms)
+        files[name] = tmp_path / f"{name}.traj"
+        write(files[name], images)
+    return files
+
+
+def run(tmp_path, slabs, *more):
+    folders = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
+    splits = ["--train", str(slabs["train"]), "--test", f"val_id={slabs['val_id']}"]
+    result = CliRunner().invoke(app, ["bench", "oc20", *splits, *folders, *more, *SMALL])
+    assert result.exit_code == 0, result.output
+    return read_results(tmp_path / "results")
+
+
+def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
+    (result,) = run(tmp_path, slabs, "--recipe", "tiny")
+    assert result["config"]["data"]["free_atoms_only"]
+    assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
+    splits = load_splits(catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}).config.data)
+    assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
+    table = catalysis_table([result], "oc20", "s2ef")
+    assert table.heads == ["model", "parameters", "budget, min", "val_id", "val_id, paper"]
+    assert table.rows[-1][3].endswith("(0)")
+    paper = catalysis_table([{**result, "model": "paper/full"}], "oc20", "s2ef")
+    assert paper.rows[0][4] == "2.115 / 0.06 (0.138)"
+
+
+def test_periodic_images_can_be_left_out(slabs, tmp_path):
+    run(tmp_path, slabs, "--recipe", "periodic", "--task", "is2re")
+    run(tmp_path, slabs, "--recipe", "no images", "--task", "is2re", "data.ignore_cells=true")
+    alone, periodic = sorted(read_results(tmp_path / "results"), key=lambda result: result["recipe"])
+    assert alone["config"]["data"]["ignore_cells"]
+    errors = [result["tests"]["val_id"]["energy_mae_mev"] for result in (alone, periodic)]
+    assert errors[0] != errors[1]
+    assert len(catalysis_table([alone, periodic], "oc20", "is2re").rows) == 3
+
+
+def test_mistakes_are_named(slabs):
+    with pytest.raises(ConfigError, match="did you mean 's2ef'"):
+        catalysis_cell("oc20", "s2ff", slabs["train"], {})
+    with pytest.raises(DataError, match="does not exist"):
+        catalysis_cell("oc20", "s2ef", slabs["train"].with_name("none"), {})
+    assert CliRunner().invoke(app, ["bench", "oc22", "--train", str(slabs["train"])]).exit_code != 0
+
+
+def test_the_paper_protocols_differ_by_task(slabs):
+    relaxed, forces = (
+        catalysis_cell("oc22", task, slabs["train"], {}, protocol="paper").config for task in ("is2re", "s2ef")
+    )
+    assert (relaxed.loss.energy.kind, relaxed.loss.energy_per, relaxed.epochs) == ("l1", "structure", 150)
+    assert (forces.loss.forces.weight, forces.loss.energy_per, forces.epochs) == (3, "atom", 50)

@@ -1,0 +1,102 @@
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.launch import Launch, launch, run_in_processes, slurm_script, without_slurm
+from cliffordstf.bench.sweep import Sweep, read_results
+from cliffordstf.errors import ConfigError
+from cliffordstf.train.config import load_config
+
+COMMAND = ["cliffordstf", "bench", "rmd17", "--workers", "3", "--slurm", "--time=1:00:00", "--data", "my data"]
+
+
+@pytest.fixture
+def cells(options) -> list[Cell]:
+    return [Cell(f"lj-seed{seed}", {"kind": "lj"}, load_config(None, [*options, f"seed={seed}"])) for seed in range(3)]
+
+
+@pytest.fixture
+def sweep(tmp_path) -> Sweep:
+    return Sweep(tmp_path / "results", tmp_path / "work")
+
+
+def test_two_processes_share_a_sweep(sweep, cells):
+    assert run_in_processes(sweep, cells, 2, lambda _: None)
+    assert [result["seed"] for result in read_results(sweep.results)] == [0, 1, 2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_a_signal_reaches_the_processes_and_the_sweep_goes_on_later(sweep, clusters, tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        f"""
+import sys
+from pathlib import Path
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.launch import run_in_processes
+from cliffordstf.bench.sweep import Sweep
+from cliffordstf.train.config import load_config
+
+if __name__ == "__main__":
+    options = ["data.train={clusters}", "data.valid=4", "data.test=4", "model.preset=default/small", "model.channels=4"]
+    cells = [Cell(f"lj-seed{{n}}", {{}}, load_config(None, [*options, "budget=60s", f"seed={{n}}"])) for n in (0, 1)]
+    done = run_in_processes(Sweep(Path(r"{sweep.results}"), Path(r"{sweep.work}")), cells, 2, print)
+    sys.exit(0 if done else 143)
+""",
+        encoding="utf-8",
+    )
+    process = subprocess.Popen([sys.executable, str(script)])
+    start = time.monotonic()
+    while len(list(sweep.work.glob("*/history.csv"))) < 2 and time.monotonic() - start < 120:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143
+    assert len(list(sweep.work.glob("*/last.ckpt"))) == 2
+    assert not list(sweep.results.glob("*.json"))
+
+
+def test_slurm_tasks_run_the_same_command_in_one_process():
+    assert without_slurm(COMMAND) == ["cliffordstf", "bench", "rmd17", "--data", "my data"]
+    script = slurm_script(Launch(workers=3, slurm="--time=1:00:00 --cpus-per-task=4"), COMMAND)
+    lines = script.splitlines()
+    assert lines[0] == "#!/bin/sh"
+    assert "#SBATCH --array=1-3" in lines
+    assert "#SBATCH --cpus-per-task=4" in lines
+    assert lines[-1] == "exec srun cliffordstf bench rmd17 --data 'my data'"
+
+
+def test_the_script_is_submitted_and_refusals_are_told(sweep, cells, tmp_path, monkeypatch):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    how = Launch(slurm="--time=1")
+    with pytest.raises(ConfigError, match="sbatch is not on this machine"):
+        launch(sweep, cells, how, lambda _: None, None, COMMAND)
+    (tools / "sbatch").write_text('#!/bin/sh\ngrep -q "time=1" "$1" && echo "Submitted batch job 7"\n')
+    (tools / "sbatch").chmod(0o755)
+    said = []
+    assert not launch(sweep, cells, how, said.append, None, COMMAND)
+    assert said[0].startswith("Submitted batch job 7")
+    (tools / "sbatch").write_text('#!/bin/sh\necho "invalid partition" >&2\nexit 1\n')
+    with pytest.raises(ConfigError, match="invalid partition"):
+        launch(sweep, cells, how, lambda _: None, None, COMMAND)
+
+
+def test_ray_runs_the_sweep_or_says_how_to_get_it(sweep, cells):
+    if importlib.util.find_spec("ray") is None:
+        with pytest.raises(ConfigError, match="pip install ray"):
+            launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND)
+        pytest.skip("ray is not installed")
+    assert launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND)
+    assert len(read_results(sweep.results)) == 3
+
+
+def test_both_at_once_are_refused():
+    with pytest.raises(ConfigError, match="not both"):
+        Launch(slurm="", ray="auto")

@@ -1,0 +1,69 @@
+import pytest
+from typer.testing import CliRunner
+
+from cliffordstf.bench.leaderboard import ABLATION, ablation_table, leaderboard
+from cliffordstf.bench.paper import paper_models, paper_value
+from cliffordstf.bench.tables import all_tables
+from cliffordstf.cli.main import app
+from cliffordstf.model.presets import PRESETS
+
+
+def result(model: str, forces: float, molecule: str = "ethanol", seed: int = 0, benchmark: str = "rmd17") -> dict:
+    metrics = {
+        "energy_mae_mev": 1.0,
+        "force_mae_mev_per_a": forces,
+        "force_cosine": 0.999,
+        "zero_energy_mae_mev": 140.0,
+        "zero_force_mae_mev_per_a": 900.0,
+    }
+    labels = {"benchmark": benchmark, "molecule": molecule, "train": 950, "model": model, "recipe": model}
+    run = {"protocol": "sound", "budget": 600.0, "seed": seed, "parameters": 10, "steps": 60, "seconds": 30.0}
+    return {**labels, **run, "metrics": metrics}
+
+
+def test_the_paper_is_quoted_in_the_units_it_really_has():
+    zero_force = paper_value("rmd17_forces", "paper/clifford", "aspirin")
+    assert zero_force.value == pytest.approx(947.7, abs=0.1)  # printed as 21.855 meV/Å; the data's mean is 945 meV/Å
+    assert paper_value("rmd17_cosine", "paper/full", "aggregate").value == 0.551
+    assert paper_value("ablation", "paper/full", "cosine").value == 0.506
+    assert paper_value("ablation", "paper/full", "forces").value == pytest.approx(16.802 * 43.3641, rel=1e-5)
+    assert paper_value("oc22", "paper/full", "is2re val_id").std == 0.261
+    assert paper_value("wallclock", "paper/full", "parameters").value == 1_056_534
+    assert paper_value("qm9", "visnet", "molecule3d gap") is None
+
+
+def test_the_ablation_has_twelve_variants_that_can_be_built():
+    assert len(ABLATION) == 12
+    assert set(ABLATION) <= set(PRESETS)
+    assert len(paper_models("rmd17_cosine")) == 19
+
+
+def test_models_are_ranked_beside_the_paper_and_the_zero_row():
+    results = [result("mace-l1", 9.0), result("default", 5.0), result("default", 7.0, seed=1), result("painn", 20.0)]
+    table = leaderboard(results, 950, 600.0, "sound")
+    assert [row[0] for row in table.rows] == ["default", "mace-l1", "painn", "zero row"]
+    assert table.rows[0][2] == "2.0"
+    assert table.rows[0][3].startswith("1.00 ± 0.00 / 6.00 ± 1.41")
+    assert table.rows[1][4:6] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
+    assert table.rows[-1][3] == "140 / 900 (0)"
+
+
+def test_many_models_make_a_leaderboard_and_few_a_table():
+    few = [result(name, 5.0) for name in ("default", "painn")]
+    many = [result(name, 5.0) for name in ("default", "painn", "schnet", "mace-l1")]
+    assert all_tables(few)[0].heads[0] == "molecule"
+    assert all_tables(many)[0].heads[0] == "model"
+
+
+def test_the_ablation_table_says_what_each_variant_has():
+    results = [result(name, 5.0 + seed, seed=seed, benchmark="ablation") for name in ABLATION for seed in (0, 1)]
+    table = ablation_table(results)
+    assert len(table.rows) == 13
+    assert table.rows[0][:5] == ["paper/full", "stf2+stf3", "on", "on", "learned"]
+    assert table.rows[0][6] == "1994 / 729 (0.506)"
+    assert table.rows[-2][0] == "paper/clifford"
+
+
+def test_the_command_names_what_it_cannot_find(tmp_path):
+    found = CliRunner().invoke(app, ["bench", "ablation", "--data", str(tmp_path), "--results", str(tmp_path / "r")])
+    assert found.exit_code != 0

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cliffordstf.bench.scalar import QM9, scalar_cell, scalar_table
+from cliffordstf.bench.sweep import read_results
+from cliffordstf.cli.main import app
+from cliffordstf.data.readers.qm9 import TARGETS
+from cliffordstf.errors import ConfigError
+from cliffordstf.train.setup import prepare
+
+SMALL = ["--recipe", "tiny", "model.preset=default/small", "model.channels=4", "epochs=3"]
+
+
+@pytest.fixture
+def molecules(tmp_path):
+    """Raw files of QM9: water molecules whose gap and energy depend on one bond."""
+    folder = tmp_path / "qm9"
+    folder.mkdir()
+    for index, bond in enumerate(np.linspace(0.85, 1.15, 40), start=1):
+        targets = dict.fromkeys(TARGETS, 0.0) | {"homo": 0.2 * bond, "U0": -76.0 + (bond - 1) ** 2, "mu": 1.8}
+        values = "\t".join(repr(float(targets[name])) for name in TARGETS)
+        atoms = ["O\t0.\t0.\t0.\t0.", f"H\t{bond:.4f}\t0.\t0.\t0.", "H\t-0.24\t0.93\t0.\t0."]
+        text = "\n".join(["3", f"gdb {index}\t{values}\t", *atoms, "1000.", "O\tO\t", "InChI=1S/H2O\tInChI=1S/H2O"])
+        (folder / f"dsgdb9nsd_{index:06d}.xyz").write_text(text + "\n")
+    return folder
+
+
+def run(tmp_path, name, data, *more):
+    folders = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
+    result = CliRunner().invoke(app, ["bench", name, "--data", str(data), *folders, *more, *SMALL])
+    assert result.exit_code == 0, result.output
+    return read_results(tmp_path / "results")
+
+
+def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
+    results = run(tmp_path, "qm9", molecules, "--targets", "U0,homo")
+    homo, energy = sorted(results, key=lambda result: result["target"], reverse=True)
+    assert homo["config"]["model"]["pooling"] == "mean"
+    assert energy["config"]["model"]["pooling"] == "sum"
+    assert homo["metrics"]["n_structures"] == 4
+    table = scalar_table(results, "qm9")
+    assert table.heads == ["model", "parameters", "budget, min", "U0, meV", "U0, paper", "homo, meV", "homo, paper"]
+    assert float(table.rows[0][3]) == pytest.approx(energy["metrics"]["energy_mae_mev"], abs=1e-3)
+    assert table.rows[-1][0] == "zero row"
+
+
+def test_excluded_molecules_stay_out(molecules, tmp_path):
+    ids = tmp_path / "uncharacterized.txt"
+    ids.write_text("3\n7\n11\n")
+    setup = prepare(scalar_cell("qm9", str(molecules), "mu", exclude=ids).config)
+    every = [*setup.splits.train, *setup.splits.valid, *setup.splits.test]
+    assert len(every) == 37
+    assert not {3, 7, 11} & {frame.id for frame in every}
+
+
+def test_the_paper_normalises_and_squares():
+    config = scalar_cell("qm9", "qm9pack:", "alpha", protocol="paper").config
+    assert (config.loss.energy.kind, config.batch_size, config.optimizer.name) == ("mse", 128, "adam")
+    assert scalar_cell("molecule3d", "raw", "gap", protocol="paper").config.loss.energy.kind == "l1"
+
+
+def test_an_unknown_target_is_named():
+    with pytest.raises(ConfigError, match="did you mean 'homo'"):
+        scalar_cell("qm9", "qm9pack:", "homos")
+    assert list(QM9) == ["Cv", "U0", "alpha", "homo", "lumo", "mu"]
+
+
+def test_molecule3d_end_to_end_on_its_layout(real_data, tmp_path):
+    data = real_data / "molecule3d" / "layout_fixture_from_qm9" / "data" / "raw"
+    (result,) = run(tmp_path, "molecule3d", data)
+    assert result["metrics"]["energy_mae_mev"] > 0
+    assert scalar_table([result], "molecule3d").heads[3:] == ["gap, eV", "gap, paper"]

@@ -1,0 +1,80 @@
+"""How the options of `data` divide and prepare what is read."""
+
+import ase.io
+import numpy as np
+import pytest
+from ase.build import bulk
+from ase.calculators.singlepoint import SinglePointCalculator
+from ase.constraints import FixAtoms
+
+from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.train.config import load_config
+from cliffordstf.train.setup import load_splits, prepare
+from tests.data.readers.test_qm9 import raw
+
+
+@pytest.fixture
+def slabs(tmp_path):
+    images = []
+    for seed in range(6):
+        atoms = bulk("Cu", cubic=True)
+        atoms.rattle(0.05, seed=seed)
+        atoms.set_constraint(FixAtoms([0]))
+        atoms.calc = SinglePointCalculator(atoms, energy=-float(seed), forces=np.ones((4, 3)))
+        images.append(atoms)
+    ase.io.write(tmp_path / "slabs.traj", images)
+    return tmp_path / "slabs.traj"
+
+
+def splits(*options):
+    return load_splits(load_config(None, list(options)).data)
+
+
+def test_only_free_atoms_count(slabs):
+    options = [f"data.train={slabs}", "data.valid=1", f"data.test={slabs}"]
+    found = splits(*options, "data.free_atoms_only=true")
+    for frame in (*found.train, *found.valid, *found.test):
+        assert np.isnan(frame.forces[0]).all()
+        assert np.isfinite(frame.forces[1:]).all()
+    assert np.isfinite(splits(*options).train[0].forces).all()
+
+
+def test_free_atoms_of_data_that_do_not_say(clusters):
+    with pytest.raises(ConfigError, match="needs to know which atoms are fixed"):
+        splits(f"data.train={clusters}", "data.free_atoms_only=true")
+
+
+def test_official_splits_by_name(slabs, tmp_path):
+    (tmp_path / "parts.json").write_text('{"train": [5, 0], "valid": [1], "test": [3, 2]}')
+    names = [f"data.{name}_indices={tmp_path}/parts.json:{name}" for name in ("train", "valid", "test")]
+    found = splits(f"data.train={slabs}", *names)
+    assert sorted(frame.energy for frame in found.train) == [-5, 0]
+    assert [frame.energy for frame in found.valid] == [-1]
+    assert [frame.energy for frame in found.test] == [-3, -2]
+    rest = splits(f"data.train={slabs}", *names[1:])
+    assert sorted(frame.energy for frame in rest.train) == [-5, -4, 0]
+    with pytest.raises(ConfigError, match=r"data\.test=.* and data\.test_indices are both given"):
+        splits(f"data.train={slabs}", names[2], f"data.test={slabs}")
+
+
+def test_structures_are_left_out_by_id(tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for index in range(1, 7):
+        raw(folder, index, x=str(index / 10))
+    (tmp_path / "bad.txt").write_text("2\n5\n99\n")
+    found = splits(f"data.train={folder}", f"data.exclude={tmp_path}/bad.txt", "data.valid=1")
+    assert sorted(frame.id for frame in (*found.train, *found.valid)) == [1, 3, 4, 6]
+    assert any(warning.startswith("2 of 6 structures") for warning in found.warnings)
+
+
+def test_references_from_a_file(slabs, tmp_path):
+    values = np.zeros(100)
+    values[29] = -0.5
+    np.savez(tmp_path / "lin.npz", coeff=values)
+    options = [f"data.train={slabs}", "model.preset=default/small", "model.channels=4", "model.hidden=4"]
+    config = load_config(None, [*options, f"data.reference={tmp_path}/lin.npz"])
+    assert prepare(config).references.energies == {29: -0.5}
+    np.savez(tmp_path / "lin.npz", coeff=values * 1e6)
+    with pytest.raises(DataError, match="no reference energy for Cu"):
+        prepare(config)

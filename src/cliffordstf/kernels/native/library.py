@@ -30,7 +30,7 @@ class EdgeArgs(Structure):
         + _fields("", "transposed_edge transposed_pointers transposed_matrix transposed_value edge_odd")
         + _fields("atoms edges channels", "row_pointers neighbours receivers reverse")
         + _fields("pairs radial", "pair turned pair_edges")
-        + _fields("", "h w phi U Y g uh uw uphi uU uY out dh dw dphi dU dY")
+        + _fields("", "h w f phi U Y g uh uw uf uphi uU uY out dh dw df dphi dU dY")
         + _fields("chunks threads", "")
     )
 

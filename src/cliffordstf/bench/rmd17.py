@@ -99,7 +99,7 @@ def split_options(data: Path, molecule: str, split: int) -> list[str]:
         return [f"data.train={whole}", f"data.train_indices={indices[0]}", f"data.test_indices={indices[1]}"]
     raise DataError(
         f"{data} holds neither {parts[0].name} and {parts[1].name} nor npz_data/{whole.name} with splits/"
-        f"{indices[0].name}; give the folder of the rMD17 archive with --data."
+        f"{indices[0].name}; give the folder of the rMD17 archive with --data, or run cliffordstf data fetch rmd17."
     )
 
 

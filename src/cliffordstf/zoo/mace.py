@@ -91,5 +91,6 @@ FAMILY = Family(
         "mace-l1": {"channels": 192, "lmax": 1, "max_ell": 1},
         "mace-l2": {"channels": 144, "lmax": 2, "max_ell": 2},
         "mace-l3": {"channels": 108, "lmax": 3, "max_ell": 3},
+        "mace-l2-10m": {"channels": 496, "lmax": 2, "max_ell": 2},
     },
 )

@@ -62,7 +62,9 @@ def quiet_entries(potential: cliffordstf.Potential, batch: cliffordstf.Batch, se
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_weight_gets_a_gradient(name):
     """Not one entry of one parameter is without effect on energy and forces."""
-    assert not dead_entries(cliffordstf.build(name, seed=0).double())
+    # Ten elements are enough for the widest, and much quicker: the weights of each are made alike.
+    elements = range(1, 11) if name == "default/10m" else range(1, 101)
+    assert not dead_entries(cliffordstf.build(name, elements=list(elements), seed=0).double())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-speed bench-rmd17 bench-acac bench-nve bench-ablation clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-speed bench-rmd17 bench-acac bench-nve bench-ablation bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 13 hours; stop and go on at any time"
 	@echo "make bench-acac, bench-nve, bench-ablation  DATA=folder: extrapolation, long dynamics, the paper's ablation"
+	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
 	@echo "make clean   remove the environment and caches"
 
 setup: $(STAMP)
@@ -94,6 +95,11 @@ bench-ablation: $(STAMP)
 	$(BIN)/cliffordstf bench ablation --data $(DATA) --molecules ethanol --seeds 0,1
 	$(BIN)/cliffordstf bench ablation --data $(DATA) --molecules aspirin --seeds 0
 	$(BIN)/cliffordstf bench table --results results/ablation --out docs/ablation.md
+
+# 10^6 and 10^7 parameters of five families, 300 steps each, one after the other.
+bench-scaling: peers
+	$(PEERS)/bin/cliffordstf bench scaling --data $(DATA)/rmd17_aspirin_train_01.npz
+	$(PEERS)/bin/cliffordstf bench table --results results/scaling --out docs/scaling.md
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

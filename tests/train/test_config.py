@@ -70,6 +70,8 @@ def test_bad_yaml(tmp_path):
 def test_a_run_has_an_end():
     assert load_config(None, ["data.train=a"]).budget == 900.0
     assert load_config(None, ["data.train=a", "epochs=3"]).budget is None
+    assert load_config(None, ["data.train=a", "steps=3"]).budget is None
+    assert load_config(None, ["data.train=a", "steps=null"]).budget == 900.0
 
 
 def test_durations():

@@ -110,6 +110,36 @@ def test_batch_budgets_do_not_disturb_schedule_or_restart(options, tmp_path):
     assert_same_weights(whole.directory, resume(tmp_path / "parts").directory)
 
 
+@pytest.mark.parametrize("stop", [1, 4, 5, 6])
+def test_a_run_has_exactly_the_steps_it_was_given(options, tmp_path, stop):
+    """Four batches a pass: six updates end within the second, wherever the run was stopped before."""
+    shares = []
+
+    class Listener(StopAt):
+        def step(self, progress, share, loss) -> None:
+            shares.append(share)
+            super().step(progress, share, loss)
+
+    config = load_config(None, [*options, "steps=6", "epochs=null", "validate_steps=4"])
+    whole = train(config, tmp_path / "whole", Listener(0))
+    assert (whole.provenance["steps"], whole.history[-1]["step"]) == (6, 6)
+    assert shares == pytest.approx([n / 6 for n in range(1, 7)])
+    assert train(config, tmp_path / "parts", StopAt(stop)) is None
+    parts = resume(tmp_path / "parts")
+    assert parts.provenance["steps"] == 6
+    assert_same_weights(whole.directory, parts.directory)
+    assert [row["step"] for row in parts.history] == [row["step"] for row in whole.history]
+
+
+def test_validations_within_a_pass(options, tmp_path):
+    """Four batches a pass; where a pass and its part end together there is one validation, not two."""
+    changes = ["epochs=2", "validate_every=1", "validate_steps=2"]
+    result = train(load_config(None, [*options, *changes]), tmp_path / "run")
+    assert [(row["step"], row["epoch"]) for row in result.history] == [(2, 0.5), (4, 1), (6, 1.5), (8, 2)]
+    errors = [row["valid_force_mae_mev_per_a"] for row in result.history]
+    assert result.metrics["validation"]["force_mae_mev_per_a"] == pytest.approx(min(errors)), "the best weights stay"
+
+
 def test_official_test_indices_are_never_trained_on(options, tmp_path):
     indices = tmp_path / "index_test.csv"
     indices.write_text("0\n5\n7\n")

@@ -57,10 +57,10 @@ SMOOTHNESS: dict[str, int] = {
 MANY_ELEMENTS: tuple[str, ...] = ("ictp",)
 """Families whose presets have 10^6 parameters for a hundred elements, rather than for H, C, N and O."""
 
-WIDTHS: tuple[str, ...] = ("equiformer-l4-oc", "equiformer-l4-qm9", "equiformer-l2-10m")
+WIDTHS: tuple[str, ...] = ("equiformer-l4-oc", "equiformer-l4-qm9", "equiformer-l2-10m", "mace-l2-10m")
 """Presets that are the same as another one when they are made narrow."""
 
-PARAMETERS: dict[str, float] = {"equiformer-l4-qm9": 1.4e6, "equiformer-l2-10m": 9.7e6}
+PARAMETERS: dict[str, float] = {"equiformer-l4-qm9": 1.4e6, "equiformer-l2-10m": 9.7e6, "mace-l2-10m": 1e7}
 """Weights of a preset for H, C, N, O, within 15 %, where they are not about a million."""
 
 

@@ -93,7 +93,7 @@ def _is_path(value: Any) -> bool:
 
 def _curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
     """Learning curve: evenly picked rows, the last one included."""
-    names = ("epoch", "seconds", "train_loss", "valid_energy_mae_mev", "valid_force_mae_mev_per_a")
+    names = ("epoch", "step", "seconds", "train_loss", "valid_energy_mae_mev", "valid_force_mae_mev_per_a")
     step = max(1, -(-len(history) // CURVE_POINTS))
     rows = history[::-1][::step][::-1]
     return [{n: float(f"{row[n]:.5g}") for n in names if isinstance(row.get(n), int | float)} for row in rows]

@@ -8,6 +8,7 @@ from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.rmd17 import rmd17_table
 from cliffordstf.bench.scalar import scalar_table
+from cliffordstf.bench.scaling_table import scaling_tables
 from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.bench.table import Table
 
@@ -20,7 +21,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     tables: list[Table] = []
     of = {
         name: [r for r in results if r.get("benchmark") == name]
-        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve")
+        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling")
     }
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
         own = [result for result in of["rmd17"] if result["train"] == size]
@@ -39,6 +40,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
         tables.append(acac_table(of["acac"]))
     if of["nve"]:
         tables.append(nve_table(of["nve"]))
+    tables.extend(scaling_tables(of["scaling"]))
     for result in results:
         if "roofline" in result:
             tables.extend(speed_tables(result))

@@ -68,24 +68,44 @@ def ratio(numerator: Timing, denominator: Timing) -> dict[str, float]:
     return {"median": float(middle), "low": float(low), "high": float(high), "rounds": len(values)}
 
 
+class MemoryGrowth:
+    """How much this process grows at most from now on."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        try:
+            Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is resident now
+            self._before: float | None = _status("VmRSS")
+        except OSError:
+            self._before = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the system says."""
+        return self._before is not None
+
+    def peak(self) -> float | None:
+        """MB; None where the system does not say, or where all fitted into memory that was freed before."""
+        if self._before is None:
+            return None
+        grown = (_status("VmHWM") - self._before) / 1024
+        return grown if grown >= 1 else None
+
+
 def peak_memory(action: Action) -> float | None:
     """Megabytes by which the process grew at most during an action.
 
     None where the system does not say, or where the action fits into memory that was freed before.
     """
-    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-    try:
-        gc.collect()
-        reset.write_text("5")  # the peak starts again from what is resident now
-        before = _status(status, "VmRSS")
-        action()
-        grown = (_status(status, "VmHWM") - before) / 1024
-        return grown if grown >= 1 else None
-    except OSError:
+    growth = MemoryGrowth()
+    if not growth.is_known:
         return None
+    action()
+    return growth.peak()
 
 
-def _status(path: Path, key: str) -> float:
+def _status(key: str) -> float:
     """A line of /proc/self/status, kB."""
-    line = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(key))
+    text = Path("/proc/self/status").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if line.startswith(key))
     return float(line.split()[1])

@@ -16,6 +16,7 @@ from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
+from cliffordstf.bench.scaling import models_here, scaling_cell
 from cliffordstf.bench.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.bench import Results, bench_app
@@ -37,6 +38,8 @@ Work = Annotated[Path, typer.Option(help="Folder of the runs.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine; array tasks with --slurm.")]
 Slurm = Annotated[str | None, typer.Option(help="Submit to SLURM with these options of sbatch.")]
 Ray = Annotated[str | None, typer.Option(help="Run on a Ray cluster: its address, auto, or local.")]
+
+_ASPIRIN = "data/rmd17/rmd17_aspirin_train_01.npz"
 
 
 @bench_app.command()
@@ -283,6 +286,35 @@ def nve(
     jobs = [
         NveJob(model, data, seed, temperature=temperature, timestep=timestep, picoseconds=picoseconds)
         for seed in _numbers(seeds)
+    ]
+    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+
+
+@bench_app.command()
+def scaling(
+    overrides: Overrides = None,
+    data: Annotated[str, typer.Option(help="Labelled structures: any file that train reads.")] = _ASPIRIN,
+    models: Annotated[str, typer.Option(help="Presets or peers, or 'all' of the check that are installed.")] = "all",
+    steps: Annotated[int, typer.Option(help="Updates of each run.")] = 300,
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+    results: Results = Path("results/scaling"),
+    work: Work = Path("runs/scaling"),
+    workers: Workers = 1,
+    slurm: Slurm = None,
+    ray: Ray = None,
+) -> None:
+    """Train models of 10^6 and 10^7 parameters for equally many steps: step time, memory, loss."""
+    _need_a_name(overrides, recipe)
+    names: Sequence[str] = _names(models)
+    if models == "all":
+        names, missing = models_here()
+        for reason in missing.values():
+            Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
+    jobs = [
+        scaling_cell(data, steps=steps, seed=seed, model=model, overrides=overrides or (), label=recipe)
+        for seed in _numbers(seeds)
+        for model in names
     ]
     _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 

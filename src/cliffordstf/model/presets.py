@@ -21,6 +21,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default/small": {"profile": "default", "channels": 24, "lmax": 2, "body_order": 3, "radial_width": 32},
     "default/base": {"profile": "default"},
     "default/large": {"profile": "default", "channels": 96, "lmax": 3, "hidden": 64},
+    "default/1m": {"profile": "default", "channels": 136, "hidden": 64},
+    "default/10m": {"profile": "default", "channels": 456, "hidden": 64},
     "paper/full": {"profile": "paper"},
     "paper/stf2-static": {**_STF2, "routing": "static"},
     "paper/scaffold": {**_OFF, "channels": 76, "hidden": 76},
@@ -40,7 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Name -> the fields that differ from the profile's defaults. The paper's ablation has twelve rows, from
 `paper/full` to
 `paper/clifford`; where its text and its settings table disagree (routing of `full-no-cross`) the ablation table
-rules."""
+rules. `default/1m` and `default/10m` have that many parameters for H, C, N and O, and differ in width alone."""
 
 ABLATION: tuple[str, ...] = (
     "paper/full",

@@ -144,8 +144,12 @@ class TrainConfig(_Config):
         description="Passes over the training set; the first limit reached ends. auto: no limit, but 300 for fewer "
         "than 200 structures, where longer runs were worse.",
     )
+    steps: PositiveInt | None = Field(None, description="Updates of the weights; the first limit reached ends.")
     patience: int | None = Field(None, ge=1, description="Stop after this many validations without improvement.")
     validate_every: PositiveInt | Literal["auto"] = Field("auto", description="Epochs between validations.")
+    validate_steps: PositiveInt | None = Field(
+        None, description="Validate every so many updates too, within long epochs."
+    )
     checkpoint_minutes: float = Field(5.0, gt=0, description="Also save within long epochs, this often.")
     average: float = Field(0.995, ge=0, lt=1, description="Decay of the moving average of weights; 0 for none.")
     threads: PositiveInt | Literal["auto"] = Field(
@@ -161,7 +165,9 @@ class TrainConfig(_Config):
     @classmethod
     def _default_length(cls, values: Any) -> Any:
         """A run needs an end; fifteen minutes if nothing is said."""
-        if isinstance(values, dict) and values.get("budget") is None and values.get("epochs") in (None, "auto"):
+        if not isinstance(values, dict) or any(values.get(name) is not None for name in ("budget", "steps")):
+            return values
+        if values.get("epochs") in (None, "auto"):
             return {**values, "budget": 900.0}
         return values
 

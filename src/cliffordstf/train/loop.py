@@ -140,10 +140,12 @@ class Trainer:
         return True
 
     def share_done(self) -> float:
-        """Share of the run that is done, by time or by epochs, whichever is further."""
+        """Share of the run that is done, by time, updates or epochs, whichever is furthest."""
         shares = []
         if self.config.budget is not None:
             shares.append(self.progress.seconds / self.config.budget)
+        if self.config.steps is not None:
+            shares.append(self.progress.step / self.config.steps)
         if self.epochs is not None:
             done = self.progress.epoch + min(1.0, self.progress.batch / self._batches)
             shares.append(done / self.epochs)
@@ -154,20 +156,28 @@ class Trainer:
         shares, progress = [], self.progress
         if self.config.budget is not None:
             shares.append(progress.seconds / max(1, progress.step) / self.config.budget)
+        if self.config.steps is not None:
+            shares.append(1 / self.config.steps)
         if self.epochs is not None:
             shares.append(1 / (self.epochs * self._batches))
         return max(shares)
 
     def _finished(self) -> bool:
         """Whether the end is reached; never within a pass, so that its validation is not left out after a restart."""
-        progress, config = self.progress, self.config
+        progress, patience = self.progress, self.config.patience
         if progress.batch > 0:
             return False
         return (
-            (self.epochs is not None and progress.epoch >= self.epochs)
-            or (config.budget is not None and progress.seconds >= config.budget)
-            or (config.patience is not None and progress.waited >= config.patience)
+            self._used_up()
+            or (self.epochs is not None and progress.epoch >= self.epochs)
+            or (patience is not None and progress.waited >= patience)
         )
+
+    def _used_up(self) -> bool:
+        """Whether time or updates are used up, which also ends a pass."""
+        progress, config = self.progress, self.config
+        out_of_time = config.budget is not None and progress.seconds >= config.budget
+        return out_of_time or (config.steps is not None and progress.step >= config.steps)
 
     def _epoch(self) -> bool:
         """One pass over the data, from the batch where the progress is; False if stopped by a signal."""
@@ -177,21 +187,28 @@ class Trainer:
         self._batches = len(groups)
         last_save = time.perf_counter()
         for indices in groups[progress.batch :]:
+            if self._used_up():
+                break
             self._timed_step(indices)
+            if self.config.validate_steps and progress.step % self.config.validate_steps == 0:
+                self._validate()
             if parallel.share(self._stop_requested):
                 self._save()
                 return False
-            if self.config.budget is not None and progress.seconds >= self.config.budget:
-                break
             if time.perf_counter() - last_save > 60 * self.config.checkpoint_minutes:
                 self._save()
                 last_save = time.perf_counter()
         progress.epoch += 1
         progress.batch = 0
-        if progress.epoch % self._validation_interval(len(groups)) == 0 or self._finished():
+        if (progress.epoch % self._validation_interval(len(groups)) == 0 or self._finished()) and self._has_moved():
             self._validate()
         self._save()
         return True
+
+    def _has_moved(self) -> bool:
+        """Whether there were updates since the last validation."""
+        history = self.progress.history
+        return not history or history[-1]["step"] != self.progress.step
 
     def _validation_interval(self, batches: int) -> int:
         if self.config.validate_every != "auto":
@@ -250,7 +267,8 @@ class Trainer:
     def _validate(self) -> None:
         progress = self.progress
         row: dict[str, Any] = {
-            "epoch": progress.epoch,
+            # Within a pass, the part of it that is done counts.
+            "epoch": progress.epoch + round(progress.batch / self._batches, 3) if progress.batch else progress.epoch,
             "step": progress.step,
             "seconds": progress.seconds,
             "learning_rate": progress.learning_rate,
@@ -260,7 +278,7 @@ class Trainer:
         with self.average.applied() if self.average is not None else _nothing():
             row |= parallel.share(self._validation_row() if parallel.is_main() else {})
             score = self._score(row)
-            if score < progress.best or progress.best_epoch == 0:
+            if score < progress.best or not progress.history:
                 progress.best, progress.best_epoch, progress.waited = score, progress.epoch, 0
                 self.hooks.best()
             else:

@@ -95,5 +95,6 @@ FAMILY = Family(
         **rows("mace-l1", "md17", "oc", channels=62, lmax=1, max_ell=1, cutoff=6.0),
         **rows("mace-l2", "md17", "oc", channels=49, lmax=2, max_ell=2, cutoff=6.0),
         **rows("mace-l3", "md17", channels=28, lmax=3, max_ell=3, cutoff=6.0),
+        "mace-l2-10m": {"channels": 496, "lmax": 2, "max_ell": 2},
     },
 )

@@ -1,0 +1,168 @@
+"""The scaling check as a table: sizes, cost of a step, what was learned, and the paper's numbers beside it."""
+
+from collections.abc import Iterable, Sequence
+from statistics import mean
+from typing import Any
+
+from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.paper import paper_models, paper_value
+from cliffordstf.bench.scaling import FAMILIES, LAST
+from cliffordstf.bench.table import Table
+
+Results = Sequence[dict[str, Any]]
+
+PAPER_LARGE = "10^7"
+"""All that the paper says of the sizes of its large models; it counts the small ones."""
+
+
+def scaling_tables(results: Iterable[dict[str, Any]]) -> list[Table]:
+    """Two tables for every data file and number of updates: what a step costs, and what was learned."""
+    chosen = list(results)
+    settings = sorted({(result["frames"], result["budget_steps"]) for result in chosen})
+    groups = [[r for r in chosen if (r["frames"], r["budget_steps"]) == setting] for setting in settings]
+    return [table for group in groups for table in (_cost(group), _learned(group))]
+
+
+def _cost(chosen: Results) -> Table:
+    machines = " and ".join(sorted({_machine(result) for result in chosen}))
+    sizes = sorted({result["structures_a_step"] for result in chosen})
+    table = Table(
+        f"Scaling, cost of a training step with {_listed(sizes)} structures of {chosen[0]['frames']}: median "
+        f"(quartiles), ratio to the small model of the family; memory: growth of the process; {machines}",
+        [
+            "model",
+            "parameters",
+            "parameters, paper",
+            "step, s",
+            "ratio",
+            "without optimiser, s",
+            "ratio",
+            "memory, MB",
+        ],
+    )
+    for recipe, mine in _rows(chosen).items():
+        table.add(
+            recipe,
+            f"{mine[0]['parameters']:,}",
+            _paper_parameters(mine[0]["model"]),
+            _seconds(mine, "step"),
+            _ratio(mine, chosen, "step"),
+            _seconds(mine, "gradient"),
+            _ratio(mine, chosen, "gradient"),
+            _known(mine, "peak_memory_mb", 0),
+        )
+    return table
+
+
+def _learned(chosen: Results) -> Table:
+    table = Table(
+        f"Scaling, after {chosen[0]['budget_steps']} steps on {chosen[0]['frames']}: mean loss of the last {LAST} "
+        "steps; validation energy MAE, meV / force MAE, meV/Å (force cosine). The paper, on other data: relaxed energy "
+        "MAE; energy MAE, eV / force MAE, eV/Å (force cosine)",
+        ["model", "loss", "validation", "OC22 IS2RE, paper", "OC22 S2EF, paper", "OC20 S2EF, paper"],
+    )
+    for recipe, mine in _rows(chosen).items():
+        model = mine[0]["model"]
+        loss, errors = _known(mine, "last_loss", 4), _validation(mine)
+        table.add(
+            recipe, loss, errors, _paper_relaxed(model), _paper_forces("oc22", model), _paper_forces("oc20", model)
+        )
+    measured = [result["validation"] for result in chosen if result["validation"]]
+    table.add("zero row", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
+    return table
+
+
+def _rows(chosen: Results) -> dict[str, Results]:
+    """Results over seeds by what the tables call them, in the order of the rows."""
+    recipes = dict.fromkeys(result["recipe"] for result in sorted(chosen, key=_order))
+    return {recipe: [result for result in chosen if result["recipe"] == recipe] for recipe in recipes}
+
+
+def _listed(values: Sequence[int]) -> str:
+    return " or ".join(map(str, values))
+
+
+def _machine(result: dict[str, Any]) -> str:
+    machine = result["machine"]
+    return f"{machine['accelerator'] or machine['processor']}, {machine['threads']} threads"
+
+
+def _order(result: dict[str, Any]) -> tuple[int, int]:
+    """Family by family, small before large; other models last."""
+    families = [number for number, pair in enumerate(FAMILIES.values()) if result["model"] in pair]
+    return families[0] if families else len(FAMILIES), result["parameters"]
+
+
+def _seconds(mine: Results, part: str) -> str:
+    known = [result for result in mine if result[f"{part}_seconds"] is not None]
+    if len(known) != 1:
+        return _known(mine, f"{part}_seconds", 3)
+    low, high = known[0][f"{part}_quartiles"]
+    return f"{known[0][f'{part}_seconds']:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _ratio(mine: Results, every: Results, part: str) -> str:
+    """Time over that of the small model of the family with the same options, seed and machine."""
+    small = next((small for small, large in FAMILIES.values() if large == mine[0]["model"]), None)
+    pairs = [(result, other) for result in mine for other in every if other["model"] == small]
+    times = [
+        (large[f"{part}_seconds"], little[f"{part}_seconds"])
+        for large, little in pairs
+        if all(large[name] == little[name] for name in ("overrides", "seed", "structures_a_step"))
+        and _machine(large) == _machine(little)
+    ]
+    ratios = [large / little for large, little in times if None not in (large, little)]
+    return spread(ratios, 2) if ratios else ""
+
+
+def _known(mine: Results, name: str, digits: int) -> str:
+    values = [float(result[name]) for result in mine if result[name] is not None]
+    return spread(values, digits) if values else ""
+
+
+def _validation(mine: Results) -> str:
+    diverged = [result for result in mine if result["diverged"]]
+    errors = _errors([result["validation"] for result in mine if result["validation"]])
+    return ", ".join(filter(None, [errors, f"{len(diverged)} of {len(mine)} diverged" if diverged else ""]))
+
+
+def _errors(metrics: Sequence[dict[str, Any]]) -> str:
+    """Energy MAE, meV / force MAE, meV/Å (force cosine), without what the data do not label."""
+    columns = {name: [m[name] for m in metrics if m.get(name) is not None] for name in _MEASURES}
+    energy, forces, cosine = columns.values()
+    parts = [spread(values, 2) for values in (energy, forces) if values]
+    return " / ".join(parts) + (f" ({mean(cosine):.4f})" if cosine else "")
+
+
+_MEASURES = ("energy_mae_mev", "force_mae_mev_per_a", "force_cosine")
+
+
+def _zero(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Errors of a constant energy and no forces."""
+    forces = metrics.get("zero_force_mae_mev_per_a")
+    cosine = None if forces is None else 0.0
+    return dict(zip(_MEASURES, (metrics.get("zero_energy_mae_mev"), forces, cosine), strict=True))
+
+
+def _paper_parameters(model: str) -> str:
+    if model in paper_models("scaling"):
+        return PAPER_LARGE
+    found = paper_value("wallclock", model, "parameters")
+    return "" if found is None else f"{found.value:,.0f}"
+
+
+def _paper_relaxed(model: str) -> str:
+    """Of the large models per atom, of the small ones per structure: the paper gives no common measure."""
+    large, small = paper_value("scaling", model, "oc22 is2re per atom"), paper_value("oc22", model, "is2re val_id")
+    if large is not None:
+        return f"{large.value:g} eV/atom"
+    return "" if small is None else f"{small.value:g} eV"
+
+
+def _paper_forces(data: str, model: str) -> str:
+    measures = ("energy", "forces", "cosine")
+    found = [paper_value("scaling", model, f"{data} s2ef {name}") for name in measures]
+    if None in found:
+        found = [paper_value(data, model, f"s2ef val_id {name}") for name in measures]
+    known = [value.value for value in found if value is not None]
+    return f"{known[0]:g} / {known[1]:g} ({known[2]:g})" if len(known) == len(measures) else ""

@@ -5,7 +5,7 @@ import torch
 
 from cliffordstf.bench import speed
 from cliffordstf.bench.contenders import LITERAL, OURS, Contender, literal, ours
-from cliffordstf.bench.roofline import edge_operator, measure_machine
+from cliffordstf.bench.roofline import Machine, edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin, copper_box
 from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
 from cliffordstf.model.build import build
@@ -19,6 +19,14 @@ def test_rounds_are_interleaved_and_slow_contenders_drop_out():
     assert len(timings["fast"].seconds) == 6
     assert len(timings["slow"].seconds) == 2
     assert timings["slow"].median >= 0.05
+
+
+def test_after_the_deadline_only_what_was_not_timed_is():
+    calls: list[str] = []
+    actions = {name: lambda name=name: (calls.append(name), time.sleep(0.02)) for name in ("a", "b")}
+    timings = interleaved(actions, repetitions=6, warm_up=0, limit=10, minimum=3, deadline=0.01)
+    assert calls == ["a", "b"]
+    assert [len(timing.seconds) for timing in timings.values()] == [1, 1]
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -59,11 +67,21 @@ def test_the_literal_contender_is_the_same_function():
 
 
 def test_the_roofline_counts_and_times_the_edge_operator():
+    # A machine faster than any: how busy this one is while its peaks are measured does not matter then.
+    machine = Machine(gflops=1e6, bandwidth=1e5)
     potential = build("default", elements=[1, 6, 8], seed=0, channels=16)
-    found = edge_operator(potential, potential.batch([aspirin(0)]), measure_machine())
+    found = edge_operator(potential, potential.batch([aspirin(0)]), machine)
     for values in found.values():
         assert values["gflop"] > 0
-        assert 0 < values["share"] < 2
+        assert values["roofline"] == pytest.approx(max(values["gflop"] / 1e6, values["gigabytes"] / 1e5), abs=1e-6)
+        assert 0 < values["share"] < 1
+        assert values["share"] == pytest.approx(values["roofline"] / values["seconds"], abs=0.05)
+
+
+def test_the_peaks_of_this_machine_are_measured():
+    machine = measure_machine()
+    assert machine.gflops > 0.1
+    assert machine.bandwidth > 0.1
 
 
 def test_the_whole_benchmark_in_small(monkeypatch):

@@ -1,6 +1,7 @@
 """Timings side by side: machines are noisy, so only ratios taken in one run, one after the other, mean anything."""
 
 import gc
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,7 +31,12 @@ class Timing:
 
 
 def interleaved(
-    actions: Mapping[str, Action], repetitions: int, warm_up: int, limit: float, minimum: int = 3
+    actions: Mapping[str, Action],
+    repetitions: int,
+    warm_up: int,
+    limit: float,
+    minimum: int = 3,
+    deadline: float = math.inf,
 ) -> dict[str, Timing]:
     """Run all actions in turn, again and again.
 
@@ -40,7 +46,9 @@ def interleaved(
         warm_up: Untimed calls of each action before the first round.
         limit: Seconds; an action that has used this much stops taking part.
         minimum: Rounds in which every action takes part, however slow it is.
+        deadline: Seconds from now, warm-up included, after which only what was not timed yet is.
     """
+    end = time.perf_counter() + deadline
     for action in actions.values():
         start = time.perf_counter()
         for _ in range(warm_up):
@@ -52,7 +60,8 @@ def interleaved(
         # Once a round: with many packages loaded a collection takes longer than what is measured.
         gc.collect()
         for name, action in actions.items():
-            if round_number >= minimum and sum(seconds[name]) > limit:
+            slow = round_number >= minimum and sum(seconds[name]) > limit
+            if slow or (seconds[name] and time.perf_counter() > end):
                 continue
             start = time.perf_counter()
             action()

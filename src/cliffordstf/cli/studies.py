@@ -1,6 +1,5 @@
 """`cliffordstf bench …`: the studies that train or simulate, as sweeps of resumable jobs."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,17 +9,14 @@ from rich.console import Console
 
 from cliffordstf.bench.acac import acac_cell
 from cliffordstf.bench.catalysis import catalysis_cell
-from cliffordstf.bench.launch import Launch, launch
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
 from cliffordstf.bench.scaling import models_here, scaling_cell
-from cliffordstf.bench.sweep import Job, Sweep, read_results
-from cliffordstf.bench.tables import all_tables
-from cliffordstf.cli.bench import Results, bench_app
-from cliffordstf.cli.train import Screen
+from cliffordstf.bench.sweep import Job
+from cliffordstf.cli.sweeps import study
 from cliffordstf.errors import ConfigError
 
 DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
@@ -34,15 +30,11 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
 ]
 Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
-Work = Annotated[Path, typer.Option(help="Folder of the runs.")]
-Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine; array tasks with --slurm.")]
-Slurm = Annotated[str | None, typer.Option(help="Submit to SLURM with these options of sbatch.")]
-Ray = Annotated[str | None, typer.Option(help="Run on a Ray cluster: its address, auto, or local.")]
 
 _ASPIRIN = "data/rmd17/rmd17_aspirin_train_01.npz"
 
 
-@bench_app.command()
+@study()
 def rmd17(
     overrides: Overrides = None,
     data: DataFolder = Path("data/rmd17"),
@@ -53,16 +45,11 @@ def rmd17(
     budget: Budget = "20min",
     seeds: Seeds = "0",
     recipe: Recipe = None,
-    results: Results = Path("results/rmd17"),
-    work: Work = Path("runs/rmd17"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
     _need_a_name(overrides, recipe)
     names = RMD17_MOLECULES if molecules == "all" else _names(molecules)
-    jobs = [
+    return [
         rmd17_cell(
             data,
             molecule,
@@ -78,10 +65,9 @@ def rmd17(
         for model in _names(models)
         for molecule in names
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
-@bench_app.command()
+@study()
 def ablation(
     overrides: Overrides = None,
     data: DataFolder = Path("data/rmd17"),
@@ -89,14 +75,9 @@ def ablation(
     models: Annotated[str, typer.Option(help="Variants separated by commas, or 'all'.")] = "all",
     budget: Budget = "10min",
     seeds: Seeds = "0,1",
-    results: Results = Path("results/ablation"),
-    work: Work = Path("runs/ablation"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time, our protocol."""
-    jobs = [
+    return [
         rmd17_cell(
             data,
             molecule,
@@ -112,10 +93,9 @@ def ablation(
         for molecule in _names(molecules)
         for model in (ABLATION if models == "all" else _names(models))
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
-@bench_app.command()
+@study()
 def qm9(
     overrides: Overrides = None,
     data: Annotated[str, typer.Option(help="qm9pack: (pip install qm9pack), or a folder or file of QM9.")] = "qm9pack:",
@@ -126,15 +106,10 @@ def qm9(
     budget: Budget = "30min",
     seeds: Seeds = "0",
     recipe: Recipe = None,
-    results: Results = Path("results/qm9"),
-    work: Work = Path("runs/qm9"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Train on QM9, 80/10/10: a model for each target."""
     _need_a_name(overrides, recipe)
-    jobs = [
+    return [
         scalar_cell(
             "qm9",
             data,
@@ -151,10 +126,9 @@ def qm9(
         for model in _names(models)
         for target in (QM9 if targets == "all" else _names(targets))
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
-@bench_app.command()
+@study()
 def molecule3d(
     overrides: Overrides = None,
     data: DataFolder = Path("data/molecule3d/data/raw"),
@@ -163,15 +137,10 @@ def molecule3d(
     budget: Budget = "30min",
     seeds: Seeds = "0",
     recipe: Recipe = None,
-    results: Results = Path("results/molecule3d"),
-    work: Work = Path("runs/molecule3d"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Train on the gaps of Molecule3D, official random split."""
     _need_a_name(overrides, recipe)
-    jobs = [
+    return [
         scalar_cell(
             "molecule3d",
             str(data),
@@ -186,13 +155,12 @@ def molecule3d(
         for seed in _numbers(seeds)
         for model in _names(models)
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
     """Register the command of one of the two data sets."""
 
-    @bench_app.command(benchmark, help=f"Train on {benchmark.upper()}: relaxed energies, or energies and forces.")
+    @study(benchmark, help=f"Train on {benchmark.upper()}: relaxed energies, or energies and forces.")
     def command(
         overrides: Overrides = None,
         train: Annotated[Path, typer.Option(help="Training split: LMDB, raw shards or .traj.")] = Path("train"),
@@ -205,14 +173,9 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         budget: Budget = "30min",
         seeds: Seeds = "0",
         recipe: Recipe = None,
-        results: Results = Path(f"results/{benchmark}"),
-        work: Work = Path(f"runs/{benchmark}"),
-        workers: Workers = 1,
-        slurm: Slurm = None,
-        ray: Ray = None,
-    ) -> None:
+    ) -> Sequence[Job]:
         _need_a_name(overrides, recipe)
-        jobs = [
+        return [
             catalysis_cell(
                 benchmark,
                 task,
@@ -230,7 +193,6 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
             for seed in _numbers(seeds)
             for model in _names(models)
         ]
-        _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 def _splits(texts: list[str]) -> dict[str, Path]:
@@ -244,7 +206,7 @@ _catalysis("oc20")
 _catalysis("oc22")
 
 
-@bench_app.command()
+@study()
 def acac(
     overrides: Overrides = None,
     data: DataFolder = Path("data/acac"),
@@ -252,23 +214,17 @@ def acac(
     budget: Budget = "20min",
     seeds: Seeds = "0",
     recipe: Recipe = None,
-    results: Results = Path("results/acac"),
-    work: Work = Path("runs/acac"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Train on acetylacetone at 300 K; test at 300 K and 600 K, on a rotation and on a proton transfer."""
     _need_a_name(overrides, recipe)
-    jobs = [
+    return [
         acac_cell(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in _numbers(seeds)
         for model in _names(models)
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
-@bench_app.command()
+@study()
 def nve(
     model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
     data: Annotated[Path, typer.Argument(help="Frames of the molecule, to start from and to compare bonds with.")],
@@ -276,21 +232,15 @@ def nve(
     picoseconds: Annotated[float, typer.Option(help="Length of each run.")] = 100.0,
     timestep: Annotated[float, typer.Option(help="fs.")] = 0.5,
     seeds: Seeds = "0,1,2",
-    results: Results = Path("results/nve"),
-    work: Work = Path("runs/nve"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Run long dynamics without a thermostat from several frames: energy drift, temperature, bond lengths."""
-    jobs = [
+    return [
         NveJob(model, data, seed, temperature=temperature, timestep=timestep, picoseconds=picoseconds)
         for seed in _numbers(seeds)
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
-@bench_app.command()
+@study()
 def scaling(
     overrides: Overrides = None,
     data: Annotated[str, typer.Option(help="Labelled structures: any file that train reads.")] = _ASPIRIN,
@@ -298,12 +248,7 @@ def scaling(
     steps: Annotated[int, typer.Option(help="Updates of each run.")] = 300,
     seeds: Seeds = "0",
     recipe: Recipe = None,
-    results: Results = Path("results/scaling"),
-    work: Work = Path("runs/scaling"),
-    workers: Workers = 1,
-    slurm: Slurm = None,
-    ray: Ray = None,
-) -> None:
+) -> Sequence[Job]:
     """Train models of 10^6 and 10^7 parameters for equally many steps: step time, memory, loss."""
     _need_a_name(overrides, recipe)
     names: Sequence[str] = _names(models)
@@ -311,12 +256,11 @@ def scaling(
         names, missing = models_here()
         for reason in missing.values():
             Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
-    jobs = [
+    return [
         scaling_cell(data, steps=steps, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in _numbers(seeds)
         for model in names
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
 
 
 def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
@@ -332,20 +276,3 @@ def _numbers(text: str) -> list[int]:
     if not all(part.isdigit() for part in _names(text)):
         raise ConfigError(f"--seeds {text} must be whole numbers separated by commas, for example 0,1,2.")
     return [int(part) for part in _names(text)]
-
-
-def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
-    """Run the jobs and print the tables of the folder."""
-    console = Console()
-    screen = Screen(console, every=30.0)
-    try:
-        command = ["cliffordstf", *sys.argv[1:]]
-        finished = launch(sweep, jobs, how, lambda text: console.print(text, highlight=False), screen, command)
-    finally:
-        screen.close()
-    if how.slurm is not None:
-        return
-    for item in all_tables(read_results(sweep.results)):
-        console.print(item.rich())
-    if not finished:
-        raise typer.Exit(143)

@@ -134,7 +134,7 @@ class TrainConfig(_Config):
     optimizer: OptimizerConfig = Field(OptimizerConfig())
     schedule: ScheduleConfig = Field(ScheduleConfig())
     batch_size: PositiveInt | Literal["auto"] = Field(
-        "auto", description="Structures a step; auto: about 50 atoms, or 25 for fewer than 200 structures."
+        "auto", description="Structures a step; auto: about 100 atoms, or 25 for fewer than 200 structures."
     )
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")

@@ -279,6 +279,6 @@ def _build(
 def _plan(config: TrainConfig, train: Dataset) -> BatchPlan:
     size = config.batch_size
     if size == "auto":
-        atoms = 25 if len(train) < FEW_STRUCTURES else 50
+        atoms = 25 if len(train) < FEW_STRUCTURES else 100
         size = int(np.clip(round(atoms / float(np.median(train.atoms))), 1, 32))
     return BatchPlan(size, config.max_atoms, config.max_edges)

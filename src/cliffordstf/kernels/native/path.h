@@ -198,7 +198,8 @@ void path_second(const Path& p, const Block<T>& k) {
                     if (DIAGONAL && a != c) continue;
                     const T mv = m[(c * DA + a) * EDGES + e];
                     t1 += mv * x[a];
-                    t2 += mv * u[a] + m2[(c * DA + a) * EDGES + e] * x[a];
+                    t2 += mv * u[a];  // two sums, two fused operations; one sum of two products would be three
+                    t2 += m2[(c * DA + a) * EDGES + e] * x[a];
                 }
                 const Vec<T> gv = load(g + c * C + ch);
                 s2 += gv * t2;
@@ -228,9 +229,11 @@ void path_second_feature(const Path& p, const Block<T>& k, T sign) {
             CSTF_UNROLL for (int c = 0; c < DC; ++c) {
                 const Vec<T> gv = load(g + c * C);
                 const Vec<T> y1 = uw * gv, y2 = w * gv;
-                CSTF_UNROLL for (int a = 0; a < DA; ++a)
-                    if (!DIAGONAL || a == c)
-                        sum[a] += m[(c * DA + a) * EDGES + e] * y1 + m2[(c * DA + a) * EDGES + e] * y2;
+                CSTF_UNROLL for (int a = 0; a < DA; ++a) {
+                    if (DIAGONAL && a != c) continue;
+                    sum[a] += m[(c * DA + a) * EDGES + e] * y1;
+                    sum[a] += m2[(c * DA + a) * EDGES + e] * y2;
+                }
             }
         }
         CSTF_UNROLL for (int a = 0; a < DA; ++a) store(dh + a * C + ch, load(dh + a * C + ch) + sum[a]);
@@ -252,8 +255,11 @@ void path_second_matrix(const Path& p, const Block<T>& k, int e, T* n) {
         for (int ch = 0; ch < C; ch += W) {
             const Vec<T> gv = load(g + c * C + ch);
             const Vec<T> s1 = gv * load(w + ch), s2 = gv * load(uw + ch);
-            CSTF_UNROLL for (int a = 0; a < DA; ++a)
-                if (!DIAGONAL || a == c) sum[a] += s1 * load(uh + a * C + ch) + s2 * load(h + a * C + ch);
+            CSTF_UNROLL for (int a = 0; a < DA; ++a) {
+                if (DIAGONAL && a != c) continue;
+                sum[a] += s1 * load(uh + a * C + ch);
+                sum[a] += s2 * load(h + a * C + ch);
+            }
         }
         CSTF_UNROLL for (int a = 0; a < DA; ++a) store(n + (c * DA + a) * W, sum[a]);
     }

@@ -16,7 +16,8 @@ from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
-from cliffordstf.bench.scaling import models_here, scaling_cell
+from cliffordstf.bench.scaling import FAMILIES, models_here, scaling_cell
+from cliffordstf.bench.scaling_timing import scaling_timing
 from cliffordstf.bench.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.bench import Results, bench_app
@@ -309,12 +310,17 @@ def scaling(
         names, missing = models_here()
         for reason in missing.values():
             Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
-    jobs = [
+    timings = [
+        scaling_timing(data, family, overrides=overrides or (), label=recipe)
+        for family, pair in FAMILIES.items()
+        if set(pair) <= set(names)
+    ]
+    runs = [
         scaling_cell(data, steps=steps, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in _numbers(seeds)
         for model in names
     ]
-    _run(jobs, Sweep(results, work), Launch(workers, slurm, ray))
+    _run([*timings, *runs], Sweep(results, work), Launch(workers, slurm, ray))
 
 
 def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:

@@ -31,3 +31,7 @@ class FileWriteError(CliffordSTFError, OSError):
 
 class DataError(CliffordSTFError, ValueError):
     """A data set cannot be used: unknown format, missing labels, bad units, empty or leaking splits."""
+
+
+class DownloadError(CliffordSTFError, OSError):
+    """A file cannot be fetched: no network, not on the server, or not what was published."""

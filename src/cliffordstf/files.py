@@ -1,11 +1,17 @@
-"""Writing files so that a kill or a full disk never leaves half of one behind."""
+"""Writing files so that a kill or a full disk never leaves half of one behind; locks between processes."""
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cliffordstf.errors import FileWriteError
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: one process at a time there
+    fcntl = None  # type: ignore[assignment]
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -31,6 +37,22 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         raise FileWriteError(
             f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
         ) from error
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[bool]:
+    """Hold a lock that the system drops with its process; False if another process has it."""
+    if fcntl is None:
+        yield True
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
 
 
 def _umask() -> int:

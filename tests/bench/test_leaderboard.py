@@ -32,6 +32,28 @@ def test_the_paper_is_quoted_in_the_units_it_really_has():
     assert paper_value("qm9", "visnet", "molecule3d gap") is None
 
 
+def test_a_preset_with_the_settings_of_a_table_is_its_row_there_and_only_there():
+    assert paper_value("qm9", "painn-qm9", "U0") == paper_value("qm9", "painn", "U0")
+    assert paper_value("oc20", "equiformer-l4-oc", "is2re val_id").value == 0.801
+    assert paper_value("rmd17_cosine", "paper/clifford-md17", "aspirin") is not None
+    assert paper_value("qm9", "equiformer-l4-oc", "U0") is None
+    assert paper_value("scaling", "equiformer-l2-10m", "oc20 s2ef energy").value == 1.244
+    table = leaderboard([result("mace-l1-md17", 9.0)], 950, 600.0, "sound")
+    assert table.rows[0][4:6] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
+
+
+def test_protocols_have_leaderboards_of_their_own():
+    names = ("default", "painn", "schnet", "mace-l1")
+    results = [result(name, 5.0) for name in names]
+    results += [{**result(name, 5.0), "protocol": "recommended", "recipe": f"{name} recommended"} for name in names]
+    tables = all_tables(results)
+    assert [[row[0] for row in table.rows[:-1]] for table in tables] == [
+        [f"{name} recommended" for name in names],
+        list(names),
+    ]
+    assert "protocol recommended" in tables[0].title
+
+
 def test_the_ablation_has_twelve_variants_that_can_be_built():
     assert len(ABLATION) == 12
     assert set(ABLATION) <= set(PRESETS)

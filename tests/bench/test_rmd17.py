@@ -70,6 +70,17 @@ def test_the_paper_protocol_is_what_the_paper_states(archive):
         rmd17_cell(archive, "ethanol", protocol="papers")
 
 
+def test_protocols_are_never_mixed_in_a_table(archive):
+    cells = [rmd17_cell(archive, "ethanol", model="mace-l1", protocol=name) for name in ("sound", "recommended")]
+    assert [cell.labels["protocol"] for cell in cells] == ["sound", "recommended"]
+    assert [cell.labels["recipe"] for cell in cells] == ["mace-l1", "mace-l1 recommended"]
+    assert cells[0].name != cells[1].name
+    metrics = {"energy_mae_mev": 1.0, "force_mae_mev_per_a": 2.0, "force_cosine": 0.999}
+    zero = {"zero_energy_mae_mev": 140.0, "zero_force_mae_mev_per_a": 900.0}
+    results = [{**cell.labels, "budget": 1200.0, "seed": 0, "metrics": {**metrics, **zero}} for cell in cells]
+    assert rmd17_table(results, 950).heads[1:3] == ["mace-l1, 20 min", "mace-l1 recommended, 20 min"]
+
+
 def test_every_molecule_has_published_numbers():
     for train in (950, 50):
         for model in rmd17_models(train):

@@ -57,7 +57,9 @@ def test_excluded_molecules_stay_out(molecules, tmp_path):
 def test_the_paper_normalises_and_squares():
     config = scalar_cell("qm9", "qm9pack:", "alpha", protocol="paper").config
     assert (config.loss.energy.kind, config.batch_size, config.optimizer.name) == ("mse", 128, "adam")
-    assert scalar_cell("molecule3d", "raw", "gap", protocol="paper").config.loss.energy.kind == "l1"
+    gap = scalar_cell("molecule3d", "raw", "gap", protocol="paper").config
+    assert (gap.loss.energy.kind, gap.schedule.kind) == ("l1", "exponential")
+    assert gap.schedule.final == pytest.approx(0.8**10, rel=0.01)
 
 
 def test_an_unknown_target_is_named():

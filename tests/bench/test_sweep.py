@@ -5,8 +5,9 @@ from multiprocessing import get_context
 import pytest
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.sweep import Sweep, _lock, read_results
+from cliffordstf.bench.sweep import Sweep, read_results
 from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.files import lock
 from cliffordstf.train.config import load_config, to_yaml
 from cliffordstf.train.run import Silence
 
@@ -87,7 +88,7 @@ def test_two_processes_do_not_run_the_same_cell(sweep, cells):
 
 
 def _hold(path, sign) -> None:
-    with _lock(path) as held:
+    with lock(path) as held:
         assert held
         sign.touch()
         signal.pause()

@@ -8,7 +8,17 @@ import torch
 from torch import Tensor
 
 from cliffordstf.algebra.tracks import BIVECTOR, GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
-from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, differentiate, kernel_name, ops, reference
+from cliffordstf.kernels import (
+    EdgeIndex,
+    EdgePlan,
+    GatePlan,
+    LinearPlan,
+    LinearTerm,
+    differentiate,
+    kernel_name,
+    ops,
+    reference,
+)
 from tests.kernels.graphs import draw, edge_plan, node_plan, random_graph
 
 SMALL = Layout((SCALAR, VECTOR, BIVECTOR, STF2))
@@ -28,25 +38,33 @@ class Case:
     inputs: list[Tensor]
 
 
+def make_edge_case(name: str, module, plan: EdgePlan, edges: EdgeIndex, channels: int, leaf) -> Case:
+    features, rows = leaf(6, plan.source_dims, channels), plan.weight_rows
+    count, pairs = len(edges.senders), len(edges.pair_edges)
+    if "convolution" in name:
+        inputs = [features, leaf(pairs, 3), leaf(3, rows, channels), leaf(pairs, plan.edge_dims)]
+        return Case(lambda *x: module.edge_convolution(plan, *x, edges), inputs)
+    if "factored" in name:
+        inputs = [features, leaf(pairs, rows, channels), leaf(count, rows), leaf(count, plan.edge_dims)]
+        return Case(lambda *x: module.edge_factored(plan, *x, edges), inputs)
+    inputs = [features, leaf(count, rows, channels), leaf(count, plan.edge_dims)]
+    return Case(lambda *x: module.edge_trilinear(plan, *x, edges), inputs)
+
+
 def make_case(name: str, module, channels: int, generator: torch.Generator, dtype=torch.float64) -> Case:
     def leaf(*shape: int) -> Tensor:
         return draw(generator, *shape, dtype=dtype)
 
     edges = random_graph(6, 0.7, generator)
-    count, pairs = len(edges.senders), len(edges.pair_edges)
     if name.startswith("edge"):
         plan = {
             "edge small": edge_plan(SMALL, 2, SMALL, shared=5),
             "edge large": edge_plan(LARGE, 4, LARGE),
+            "edge factored": edge_plan(SMALL, 2, LARGE, shared=3),
             "edge convolution": edge_plan(SMALL, 3, LARGE),
             "edge convolution of scalars": edge_plan(Layout((SCALAR,)), 3, LARGE, shared=2),
         }[name]
-        features = leaf(6, plan.source_dims, channels)
-        if "convolution" in name:
-            inputs = [features, leaf(pairs, 3), leaf(3, plan.weight_rows, channels), leaf(pairs, plan.edge_dims)]
-            return Case(lambda *x: module.edge_convolution(plan, *x, edges), inputs)
-        inputs = [features, leaf(count, plan.weight_rows, channels), leaf(count, plan.edge_dims)]
-        return Case(lambda *x: module.edge_trilinear(plan, *x, edges), inputs)
+        return make_edge_case(name, module, plan, edges, channels, leaf)
     if name.startswith("node"):
         nodes = node_plan(SMALL, LARGE, LARGE)
         operands = [leaf(6, nodes.left_dims, channels), leaf(6, nodes.right_dims, channels)]
@@ -69,6 +87,7 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
 NAMES = [
     "edge small",
     "edge large",
+    "edge factored",
     "edge convolution",
     "edge convolution of scalars",
     "node",

@@ -22,6 +22,6 @@ def test_attention_is_one_invariant_weight_per_edge():
     torch.manual_seed(0)
     geometry = make_geometry()
     attention = EdgeAttention(8, heads=4, basis=5)
-    weights = attention(torch.randn(4, 8), torch.rand(4, 5), geometry)
+    weights = attention(torch.randn(4, 8), torch.rand(2, 5), geometry)
     assert weights.shape == (4,)
     torch.testing.assert_close(geometry.sum_over_edges(weights), torch.tensor([1.0, 1, 1, 0]))

@@ -124,8 +124,8 @@ def test_paper_interaction_commutes_with_rotations(vectors, generator):
 
     def edges(v: Tensor) -> EdgeInputs:
         g = geometry(v)
-        basis = GaussianBasis(10, CUTOFF).double()(g.distances)
-        envelope = cosine_envelope(g.distances, CUTOFF)
+        basis = GaussianBasis(10, CUTOFF).double()(g.pair_distances())
+        envelope = cosine_envelope(g.pair_distances(), CUTOFF)
         return EdgeInputs(g, g.direction_tensors(2, False), basis, envelope, embedding(basis))
 
     x, rotation = features(FULL, generator), random_rotation(generator)

@@ -15,14 +15,15 @@ def test_the_orthogonal_factor_has_singular_values_near_one(shape):
     assert (overlap > 0.8).all()
 
 
-@pytest.mark.parametrize("kind", ["cosine", "constant"])
+# A short exponential to 0.005 would need a larger decay than there may be.
+@pytest.mark.parametrize(("kind", "final"), [("cosine", 0.005), ("exponential", 0.3), ("constant", 0.005)])
 @pytest.mark.parametrize("name", ["muon", "adamw"])
 @pytest.mark.parametrize("steps", [2500, 5000])
-def test_fading_is_the_same_for_short_and_long_runs(kind, name, steps):
+def test_fading_is_the_same_for_short_and_long_runs(kind, final, name, steps):
     """A weight without gradient shrinks by exp(-60 / sqrt(structures · atoms)) over a run."""
     weight = torch.nn.Parameter(torch.ones(3, 3, dtype=torch.float64))
     config = OptimizerConfig(name=name)
-    schedule = ScheduleConfig(kind=kind, warmup_steps=0)
+    schedule = ScheduleConfig(kind=kind, warmup_steps=0, final=final)
     optimizer, fading = make_optimizer(config, [weight]), Fading(config, schedule, structures=10, atoms=1440)
     rates = Schedule(schedule, config.learning_rate)
     for step in range(steps):
@@ -32,6 +33,13 @@ def test_fading_is_the_same_for_short_and_long_runs(kind, name, steps):
         weight.grad = torch.zeros_like(weight)
         optimizer.step()
     torch.testing.assert_close(weight.detach(), torch.full_like(weight, 0.60653), rtol=0, atol=2e-3)
+
+
+def test_an_exponential_falls_by_the_same_factor_in_equal_parts_of_a_run():
+    schedule = Schedule(ScheduleConfig(kind="exponential", final=0.01, warmup_steps=0), peak=2.0)
+    assert [schedule.rate(9, share) for share in (0.0, 0.5, 1.0)] == pytest.approx([2.0, 0.2, 0.02])
+    with pytest.raises(ValueError, match="never gets to zero"):
+        ScheduleConfig(kind="exponential", final=0.0)
 
 
 def test_a_short_run_fades_less():

@@ -57,6 +57,16 @@ def test_official_splits_by_name(slabs, tmp_path):
         splits(f"data.train={slabs}", names[2], f"data.test={slabs}")
 
 
+def test_the_scale_may_be_the_spread_of_the_energies(slabs):
+    """Six energies from 0 to -5 of the same composition, all forces 1: what is left of them spreads by sqrt(35/12)."""
+    options = [f"data.train={slabs}", "data.valid=0", "model.preset=default/small", "model.channels=4"]
+    scales = {
+        asked: float(prepare(load_config(None, [*options, f"data.scale={asked}"])).potential.reference.scale)
+        for asked in ("auto", "energy", "2.5")
+    }
+    assert scales == pytest.approx({"auto": 1.0, "energy": (35 / 12) ** 0.5, "2.5": 2.5})
+
+
 def test_structures_are_left_out_by_id(tmp_path):
     folder = tmp_path / "raw"
     folder.mkdir()

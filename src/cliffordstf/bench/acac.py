@@ -40,7 +40,10 @@ def acac_cell(
     files = ("train_300K.xyz", "isolated_atoms.xyz", *TESTS.values())
     missing = [name for name in files if not (data / name).is_file()]
     if missing:
-        raise DataError(f"{data} holds no {missing[0]}; give the folder of the acetylacetone files with --data.")
+        raise DataError(
+            f"{data} holds no {missing[0]}; give the folder of the acetylacetone files with --data, or run cliffordstf "
+            "data fetch acac."
+        )
     recipe = label or model
     options = [
         f"data.train={data / 'train_300K.xyz'}",

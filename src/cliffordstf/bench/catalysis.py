@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.numbers import spread
 from cliffordstf.bench.paper import paper_value
-from cliffordstf.bench.protocols import protocol_options
+from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.errors import ConfigError, DataError
@@ -60,10 +60,10 @@ def catalysis_cell(
         f"seed={seed}",
         f"budget={budget}",
         f"model.preset={model}",
-        *protocol_options(protocol, f"{benchmark} {task}"),
+        *protocol_options(protocol, f"{benchmark} {task}", model),
         *overrides,
     ]
-    recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
+    recipe = recipe_name(protocol, model, label)
     labels = {
         "benchmark": benchmark,
         "task": task,

@@ -57,7 +57,8 @@ def _paper(model: str, molecule: str) -> str:
 
 
 def _published(model: str, molecule: str, train: int) -> str:
-    found = rmd17(train, _MACE[model], molecule) if model in _MACE else None
+    family = _MACE.get(model.removesuffix("-md17"))
+    found = rmd17(train, family, molecule) if family else None
     return "" if found is None else f"{found[0]:g} / {found[1]:g}"
 
 

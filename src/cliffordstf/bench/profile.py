@@ -10,7 +10,8 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.kernels.native.library import Library
 from cliffordstf.nn.radial import RadialFunctions
 
-FAMILIES = {"edge": "edge operator", "node": "products", "linear": "linear maps", "gate": "gates"}
+RADIAL = "radial network, forward"
+FAMILIES = {"edge": "edge operator", "node": "products", "linear": "linear maps", "gate": "gates", "radial": RADIAL}
 REST = "readout, geometry, autograd, optimiser"
 
 
@@ -31,7 +32,7 @@ def _recording(seconds: dict[str, float]) -> Iterator[None]:
     places: list[tuple[type, str, Callable[..., str]]] = [
         (Library, "call", lambda _library, name, _args: FAMILIES[name.split("_")[0]]),
         (Library, "call_linear", lambda _library, _name, _args: FAMILIES["linear"]),
-        (RadialFunctions, "_values_and_slopes", lambda _module, _distances: "radial network, forward"),
+        (RadialFunctions, "_values_and_slopes", lambda _module, _distances: RADIAL),
     ]
     originals = [getattr(owner, name) for owner, name, _ in places]
     for (owner, name, part), original in zip(places, originals, strict=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.numbers import errors, zero_errors
-from cliffordstf.bench.protocols import protocol_options
+from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
@@ -45,9 +45,9 @@ def rmd17_cell(
         seed: Of weights, of the order of frames, and of which frames are taken.
         split: Official split, 1 to 5.
         model: Preset, or name of a peer.
-        protocol: `sound` or `paper`, see `bench.protocols`.
+        protocol: `sound`, `paper` or `recommended`, see `bench.protocols`.
         overrides: Further options of the run, as `train` takes them.
-        label: What the table calls the run; by default the model and, unless it is `sound`, the protocol.
+        label: What the table calls the run, by default the model; unless it is `sound`, the protocol is added.
         benchmark: Whose table it belongs to, `rmd17` or `ablation`.
     """
     if molecule not in RMD17_MOLECULES:
@@ -66,10 +66,10 @@ def rmd17_cell(
         f"budget={budget}",
         f"level_of_theory={LEVEL_OF_THEORY}",
         f"model.preset={model}",
-        *protocol_options(protocol, "rmd17"),
+        *protocol_options(protocol, "rmd17", model),
         *overrides,
     ]
-    recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
+    recipe = recipe_name(protocol, model, label)
     labels = {
         "benchmark": benchmark,
         "molecule": molecule,
@@ -99,7 +99,7 @@ def split_options(data: Path, molecule: str, split: int) -> list[str]:
         return [f"data.train={whole}", f"data.train_indices={indices[0]}", f"data.test_indices={indices[1]}"]
     raise DataError(
         f"{data} holds neither {parts[0].name} and {parts[1].name} nor npz_data/{whole.name} with splits/"
-        f"{indices[0].name}; give the folder of the rMD17 archive with --data."
+        f"{indices[0].name}; give the folder of the rMD17 archive with --data, or run cliffordstf data fetch rmd17."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.numbers import spread
 from cliffordstf.bench.paper import paper_value
-from cliffordstf.bench.protocols import protocol_options
+from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.errors import ConfigError
@@ -85,10 +85,10 @@ def scalar_cell(
         f"model.preset={model}",
         f"model.pooling={known[target].pooling}",
         *_ENERGY_ONLY,
-        *protocol_options(protocol, benchmark),
+        *protocol_options(protocol, benchmark, model),
         *overrides,
     ]
-    recipe = label or (model if protocol == "sound" else f"{model} {protocol}")
+    recipe = recipe_name(protocol, model, label)
     labels = {
         "benchmark": benchmark,
         "target": target,

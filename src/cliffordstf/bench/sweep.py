@@ -7,20 +7,14 @@ work on the same set: a lock on the job keeps two of them off it, and goes when 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from cliffordstf.errors import ConfigError, DataError
-from cliffordstf.files import write_atomically
+from cliffordstf.files import lock, write_atomically
 from cliffordstf.train.run import Watcher
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks: one process at a time there
-    fcntl = None  # type: ignore[assignment]
 
 
 class Job(Protocol):
@@ -65,7 +59,7 @@ class Sweep:
                 self._check_result(job)
                 say(f"{place}: done before")
                 continue
-            with _lock(self.work / f"{job.name}.lock") as held:
+            with lock(self.work / f"{job.name}.lock") as held:
                 if not held:
                     say(f"{place}: another process is at it")
                     continue
@@ -113,19 +107,3 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(f"{path} is not a result file ({error}); remove it and run its job again.") from None
     return values
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[bool]:
-    """Hold a lock that the system drops with its process; False if another process has it."""
-    if fcntl is None:
-        yield True
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True

@@ -1,4 +1,4 @@
-"""`cliffordstf data`: look at data files."""
+"""`cliffordstf data`: look at data files; `data fetch` is in cli/fetch.py."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ SHOWN = 10
 
 @data_app.callback()
 def data() -> None:
-    """Look at data files."""
+    """Fetch data sets and look at data files."""
 
 
 @data_app.command()

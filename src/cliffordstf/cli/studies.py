@@ -26,7 +26,9 @@ from cliffordstf.errors import ConfigError
 
 DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
 Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
-Protocol = Annotated[str, typer.Option(help="sound: our recipe; paper: what the paper states.")]
+Protocol = Annotated[
+    str, typer.Option(help="sound: our recipe; paper: what the paper states; recommended: each model's own authors'.")
+]
 Budget = Annotated[str, typer.Option(help="Training time of each run.")]
 Seeds = Annotated[str, typer.Option(help="Seeds separated by commas.")]
 Overrides = Annotated[

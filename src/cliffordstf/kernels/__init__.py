@@ -4,6 +4,7 @@ from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.operator import differentiate, wants
 from cliffordstf.kernels.ops import (
     edge_convolution,
+    edge_factored,
     edge_trilinear,
     kernel_name,
     node_bilinear,
@@ -23,6 +24,7 @@ __all__ = [
     "NodePlan",
     "differentiate",
     "edge_convolution",
+    "edge_factored",
     "edge_trilinear",
     "kernel_name",
     "node_bilinear",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from cliffordstf.kernels import gpu, reference
 from cliffordstf.kernels.edges import EdgeIndex
-from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeConvolution, EdgeTrilinear
+from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeConvolution, EdgeFactored, EdgeTrilinear
 from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.native.library import library
 from cliffordstf.kernels.native.linear import TrackLinearSum
@@ -41,6 +41,28 @@ def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tenso
     if _on_gpu(features):
         return gpu.EdgeTrilinear.from_key(plan.key)([features, weights, edge_tensors], edges)
     return reference.edge_trilinear(plan, features, weights, edge_tensors, edges)
+
+
+def edge_factored(
+    plan: EdgePlan, features: Tensor, weights: Tensor, factors: Tensor, edge_tensors: Tensor, edges: EdgeIndex
+) -> Tensor:
+    """`edge_trilinear` with weights that a pair's two edges share, times a factor of the edge; they are never stored.
+
+    Args:
+        plan: What is summed.
+        features: (atoms, plan.source_dims, channels).
+        weights: (pairs, plan.weight_rows, channels).
+        factors: (edges, plan.weight_rows).
+        edge_tensors: (edges, plan.edge_dims).
+        edges: Directed edges.
+
+    Returns:
+        (atoms, plan.target_dims, channels).
+    """
+    if _compiled(features, plan.degree):
+        return EdgeFactored.from_key(plan.key)([features, weights, factors, edge_tensors], edges)
+    on_edges = weights.index_select(0, edges.pair) * factors[:, :, None]
+    return edge_trilinear(plan, features, on_edges, edge_tensors, edges)
 
 
 def edge_convolution(

@@ -34,6 +34,14 @@ def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tenso
     return features.new_zeros(shape).index_add(0, edges.receivers, _join(messages))
 
 
+def edge_factored(
+    plan: EdgePlan, features: Tensor, weights: Tensor, factors: Tensor, edge_tensors: Tensor, edges: EdgeIndex
+) -> Tensor:
+    """See `cliffordstf.kernels.ops.edge_factored`."""
+    on_edges = weights.index_select(0, edges.pair) * factors[:, :, None]
+    return edge_trilinear(plan, features, on_edges, edge_tensors, edges)
+
+
 def edge_convolution(
     plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
 ) -> Tensor:

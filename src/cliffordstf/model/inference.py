@@ -5,7 +5,7 @@ systems, and memory on large ones: the stages that concern each atom alone go th
 and where memory is short only their inputs are kept and what lies between is made again.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ from cliffordstf.kernels.native.edge import EdgeConvolution
 from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.native.linear import PreparedLinear
 from cliffordstf.kernels.native.node import NodeBilinear
+from cliffordstf.kernels.native.radial import PreparedRadial
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.nn.interaction import DefaultInteraction
 from cliffordstf.nn.linear import SILU_GAIN
@@ -32,7 +33,7 @@ KEEP = 4e9
 """Bytes that may be kept of the stages; beyond that they are made again on the way back, for a fifth more time."""
 
 PAIR_CHUNK = 16384
-"""Pairs that go through the radial network together, when there are more than that."""
+"""Pairs whose direction tensors are made together, when there are more than that."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ def pair_gradients(
     keep: float = KEEP,
 ) -> PairGradients:
     """Atomic energies and the gradient of their sum."""
-    pairs = _Pairs(model, batch.pair_vectors().to(model.embedding.weight.dtype), pair_chunk)
-    layers = _layers(model)
+    radial, layers = _prepare(model)
+    pairs = _Pairs(model, radial, batch.pair_vectors().to(model.embedding.weight.dtype), pair_chunk)
     features = [model.embedding(species)[:, None]]
     sums: list[Tensor] = []
     energies = features[0].new_zeros(species.shape[0])
@@ -74,9 +75,9 @@ def pair_gradients(
     is_kept = len(parts) == 1 or len(species) * sum(layer.bytes_per_atom for layer in layers) < keep
     kept: list[list[_Stage]] = []
     sent: list[Tensor | None] = []
-    for layer, radial in zip(layers, pairs.functions, strict=True):
+    for layer, functions in zip(layers, pairs.functions, strict=True):
         sending = layer.up.forward([features[-1]])
-        sums.append(layer.aggregate(sending, radial, pairs.directions, batch))
+        sums.append(layer.aggregate(sending, functions, pairs.directions, batch))
         sent.append(sending if is_kept else None)
         output, stages = layer.outputs(sums[-1], features[-1], species, energies, parts, is_kept)
         features.append(output)
@@ -100,58 +101,49 @@ def pair_gradients(
 
 
 class _Pairs:
-    """Radial functions and direction tensors of the straight edges, a few thousand pairs at a time.
+    """Radial functions and direction tensors of the straight edges.
 
-    What lies between them and the vectors is larger than they are; in pieces it stays in cache, and does not have to
-    be asked of the system anew for every layer of the network.
+    What lies between the directions and the vectors is larger than they are; in pieces of a few thousand pairs it stays
+    in cache.
 
     Attributes:
         functions: Of each layer, (pairs, functions).
         directions: (pairs, (lmax+1)²).
     """
 
-    def __init__(self, model: DefaultModel, vectors: Tensor, chunk: int) -> None:
-        self.model, self.vectors = model, vectors
+    def __init__(self, model: DefaultModel, radial: PreparedRadial, vectors: Tensor, chunk: int) -> None:
+        self.lmax, self.vectors = model.config.lmax, vectors
         self.parts = list(_chunks(len(vectors), chunk))
+        self.distances = vectors.norm(dim=1)
+        functions, slopes = radial(self.distances)
+        self.functions, self.slopes = functions.unbind(0), slopes.unbind(0)
         self.turns: Tensor | None = None
         if len(self.parts) == 1:
-            functions, slopes, self.directions, self.turns = self._evaluate(vectors)
-            self.functions = [part.contiguous() for part in functions]
-            self.slopes = list(slopes)
+            self.directions, self.turns = self._directions(self.parts[0])
             return
-        count, layers, size = len(vectors), model.config.layers, model.config.radial_functions
-        self.functions = [vectors.new_empty(count, size) for _ in range(layers)]
-        self.slopes = [vectors.new_empty(count, size) for _ in range(layers)]
-        self.directions = vectors.new_empty(count, (model.config.lmax + 1) ** 2)
+        self.directions = vectors.new_empty(len(vectors), (self.lmax + 1) ** 2)
         for part in self.parts:
-            functions, slopes, self.directions[part], _ = self._evaluate(vectors[part])
-            for index in range(layers):
-                self.functions[index][part], self.slopes[index][part] = functions[index], slopes[index]
+            self.directions[part], _ = self._directions(part)
 
-    def _evaluate(self, vectors: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor], Tensor, Tensor]:
-        """Functions and slopes of each layer, directions and their derivatives (pairs, 3, (lmax+1)²)."""
-        distances = vectors.norm(dim=1)
-        values, slopes = self.model.radial._values_and_slopes(distances)
-        layers = self.model.config.layers
-        directions, turns = stf_powers(vectors / distances[:, None], self.model.config.lmax, unit=True)
-        return values.chunk(layers, dim=1), slopes[:, :, 0].chunk(layers, dim=1), directions.contiguous(), turns
+    def _directions(self, part: slice) -> tuple[Tensor, Tensor]:
+        """Direction tensors (pairs, (lmax+1)²) and their derivatives (pairs, 3, (lmax+1)²)."""
+        directions, turns = stf_powers(self._unit(part), self.lmax, unit=True)
+        return directions.contiguous(), turns
+
+    def _unit(self, part: slice) -> Tensor:
+        return self.vectors[part] / self.distances[part, None]
 
     def gradients(self, radial: list[Tensor], directions: Tensor) -> Tensor:
         """With respect to the vectors, (pairs, 3), from those with respect to functions and directions."""
         result = torch.empty_like(self.vectors)
         for part in self.parts:
-            vectors = self.vectors[part]
-            distances = vectors.norm(dim=1, keepdim=True)
-            unit = vectors / distances
-            if self.turns is None:
-                _, turns = stf_powers(unit, self.model.config.lmax, unit=True)
-            else:
-                turns = self.turns
+            unit = self._unit(part)
+            turns = self._directions(part)[1] if self.turns is None else self.turns
             slopes = zip(radial, self.slopes, strict=True)
-            steepness = torch.stack([(gradient[part] * slope[part]).sum(dim=1) for gradient, slope in slopes]).sum(0)
+            steepness = sum((gradient[part] * slope[part]).sum(dim=1, keepdim=True) for gradient, slope in slopes)
             turn = (turns @ directions[part, :, None])[:, :, 0]
             tangential = turn - unit * (turn * unit).sum(dim=1, keepdim=True)
-            result[part] = steepness[:, None] * unit + tangential / distances
+            result[part] = steepness * unit + tangential / self.distances[part, None]
         return result
 
 
@@ -160,11 +152,12 @@ def _chunks(atoms: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, atoms))
 
 
-_prepared: "WeakKeyDictionary[DefaultModel, tuple[Hashable, list[_Layer]]]" = WeakKeyDictionary()
+_Prepared = tuple[PreparedRadial, "list[_Layer]"]
+_prepared: "WeakKeyDictionary[DefaultModel, tuple[Hashable, _Prepared]]" = WeakKeyDictionary()
 
 
-def _layers(model: DefaultModel) -> "list[_Layer]":
-    """The layers as explicit operators, made again when a weight has changed.
+def _prepare(model: DefaultModel) -> _Prepared:
+    """The radial functions and the layers as explicit operators, made again when a weight has changed.
 
     A change in place is seen by the weight's version, which writing through `.data` does not raise: use `no_grad`.
     """
@@ -175,8 +168,19 @@ def _layers(model: DefaultModel) -> "list[_Layer]":
             _Layer(cast("DefaultInteraction", layer), cast("nn.Sequential", readout))
             for layer, readout in zip(model.layers, model.layer_readouts, strict=True)
         ]
-        found = _prepared[model] = (state, layers)
+        found = _prepared[model] = (state, (_radial(model), layers))
     return found[1]
+
+
+def _radial(model: DefaultModel) -> PreparedRadial:
+    linears = [layer for layer in model.radial.network if isinstance(layer, nn.Linear)]
+    return PreparedRadial(
+        [layer.weight.mT for layer in linears],
+        [layer.bias for layer in linears],
+        model.radial.layers,
+        model.radial.cutoff,
+        model.radial.power,
+    )
 
 
 def _parameters(module: nn.Module) -> Iterator[nn.Parameter]:
@@ -339,6 +343,5 @@ def _readout_gradient(network: nn.Sequential, scalars: Tensor) -> Tensor:
         if isinstance(layer, nn.Linear):
             gradient = gradient @ layer.weight
         else:
-            sigmoid = torch.sigmoid(value)
-            gradient = gradient * (sigmoid + value * sigmoid * (1 - sigmoid))
+            gradient = torch.ops.aten.silu_backward(gradient, value)
     return gradient

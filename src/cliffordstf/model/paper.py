@@ -104,12 +104,13 @@ class PaperModel(nn.Module):
         dtype = self.embedding.weight.dtype
         vectors = batch.vectors().to(dtype)
         geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
-        basis = self.radial_basis(geometry.distances)
+        distances = geometry.pair_distances()
+        basis = self.radial_basis(distances)
         edges = EdgeInputs(
             geometry=geometry,
             directions=geometry.direction_tensors(2, unit_components=False),
             basis=basis,
-            envelope=cosine_envelope(geometry.distances, self.config.cutoff),
+            envelope=cosine_envelope(distances, self.config.cutoff),
             hidden=self.edge_embedding(basis),
         )
         features, energies = self._layers(species, edges)

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.linear import dense, mlp
+from cliffordstf.nn.pairs import to_edges
 
 
 def softmax_over_neighbours(logits: Tensor, geometry: Geometry) -> Tensor:
@@ -32,8 +33,11 @@ class EdgeAttention(nn.Module):
         self.bias = mlp(basis, channels, heads, final_bias=False)
 
     def forward(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
-        """Scalars (atoms, channels) and radial basis (edges, size) -> weights (edges,)."""
-        queries = self.query(scalars).index_select(0, geometry.edges.receivers).unflatten(1, (self.heads, -1))
-        keys = self.key(scalars).index_select(0, geometry.edges.senders).unflatten(1, (self.heads, -1))
-        logits = (queries * keys).sum(dim=2) / queries.shape[2] ** 0.5 + self.bias(basis)
+        """Scalars (atoms, channels) and radial basis (pairs, size) -> weights (edges,)."""
+        queries = self.query(scalars).index_select(0, geometry.edges.receivers)
+        keys = self.key(scalars).index_select(0, geometry.edges.senders)
+        width = queries.shape[1] // self.heads
+        # A product with blocks of ones: sums over a few neighbouring numbers are slow as sums.
+        blocks = torch.eye(self.heads, dtype=queries.dtype, device=queries.device).repeat_interleave(width, dim=0)
+        logits = (queries * keys) @ (blocks / width**0.5) + to_edges(self.bias(basis), geometry.edges)
         return softmax_over_neighbours(logits, geometry).mean(dim=1)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from cliffordstf.algebra.tracks import SCALAR, Layout
 from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, scalar_gate, track_linear
 from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp
-from cliffordstf.nn.norm import norm
+from cliffordstf.nn.norm import TrackNorms
 
 
 class NormGate(nn.Module):
@@ -14,19 +14,17 @@ class NormGate(nn.Module):
 
     def __init__(self, layout: Layout, channels: int) -> None:
         super().__init__()
-        self.layout = layout
+        self.layout, self.norms = layout, TrackNorms(layout)
         self.gates = nn.ModuleDict({t.name: mlp(channels, channels, channels) for t in layout if t != SCALAR})
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out."""
-        parts = []
-        for track, part in self.layout.split(features).items():
-            if track == SCALAR:
-                parts.append(nn.functional.silu(part))
-            else:
-                gate = torch.sigmoid(self.gates[track.name](norm(part, track)))
-                parts.append(part * gate[:, None])
-        return torch.cat(parts, dim=1)
+        norms = self.norms(features).unbind(1)
+        logits = [
+            self.layout.take(features, track)[:, 0] if track == SCALAR else self.gates[track.name](size)
+            for track, size in zip(self.layout, norms, strict=True)
+        ]
+        return self.norms.multiply(features, torch.sigmoid(torch.stack(logits, dim=1)))
 
 
 class ScalarGate(nn.Module):

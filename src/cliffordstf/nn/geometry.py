@@ -32,6 +32,10 @@ class Geometry:
         distances = vectors.norm(dim=1)
         return cls(edges, atoms, distances, vectors / distances[:, None])
 
+    def pair_distances(self) -> Tensor:
+        """Distances of the pairs, Å, (pairs,), from those of the edges."""
+        return self.distances.index_select(0, self.edges.pair_edges[:, 0])
+
     def direction_tensors(self, lmax: int, unit_components: bool) -> Tensor:
         """STF tensors of the directions for degrees 0 … lmax, side by side, (edges or pairs, (lmax+1)²).
 

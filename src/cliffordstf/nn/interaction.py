@@ -23,9 +23,9 @@ class EdgeInputs:
     Attributes:
         geometry: The edges.
         directions: STF tensors of the directions, (edges, 9).
-        basis: Radial basis, (edges, basis).
-        envelope: Cutoff envelope, (edges,).
-        hidden: Output of `EdgeEmbedding`, (edges, features, channels).
+        basis: Radial basis, (pairs, basis).
+        envelope: Cutoff envelope, (pairs,).
+        hidden: Output of `EdgeEmbedding`, (pairs, features, channels).
     """
 
     geometry: Geometry

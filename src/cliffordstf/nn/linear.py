@@ -50,10 +50,9 @@ def linear_sum(plan: LinearPlan, terms: Sequence[tuple[Tensor, TrackLinear]]) ->
     """Scale · Σ linear(features), biases (of unscaled plans) included, (atoms, components of the target, channels)."""
     result = track_linear(plan, [(features, linear.weight) for features, linear in terms])
     biases = [linear.bias for _, linear in terms if linear.bias is not None]
-    if not biases:
-        return result
-    scalars = result[:, :1] + sum(biases[1:], start=biases[0])
-    return torch.cat([scalars, result[:, 1:]], dim=1)
+    if biases:
+        result[:, 0] += sum(biases[1:], start=biases[0])
+    return result
 
 
 def restrict(features: Tensor, layout: Layout, wanted: Layout) -> Tensor:

@@ -13,17 +13,21 @@ receiver gets. The two orders of the geometric product differ by the sign of its
 sum of the symmetric and U⁻ that of the antisymmetric ones, their terms are (W1 + W2) U⁺ + (W1 - W2) U⁻.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from cliffordstf.algebra.couplings import geometric_product_couplings, track_coupling
 from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, VECTOR, Layout, Track, natural_track
-from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, edge_trilinear, node_bilinear
+from cliffordstf.kernels import NodePath, NodePlan, edge_factored, node_bilinear, track_linear
 from cliffordstf.nn.attention import EdgeAttention
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import SILU_GAIN, dense, mlp
+from cliffordstf.nn.linear import SILU_GAIN, dense, mlp, restrict
+from cliffordstf.nn.message_plan import ATTENDED, MessagePlanBuilder
+
+VECTOR_WIDTH = 16
+"""Channels go through the edge operator in whole vectors. Padding what is made here anyway, matrices and stacks, spares
+the operator a copy of everything."""
 
 
 class EdgeEmbedding(nn.Module):
@@ -39,57 +43,8 @@ class EdgeEmbedding(nn.Module):
         self.hidden = dense(basis, self.count * channels)
 
     def forward(self, basis: Tensor) -> Tensor:
-        """(edges, basis) -> hidden features (edges, features, channels)."""
+        """(pairs, basis) -> hidden features (pairs, features, channels)."""
         return nn.functional.silu(self.hidden(basis)).unflatten(1, (self.count, -1))
-
-
-@dataclass(frozen=True)
-class _Sent:
-    """A track that the sender multiplies by a matrix before it is sent.
-
-    Attributes:
-        name: Name of the matrix.
-        track: Track of the sender, or None for the contraction S·v.
-    """
-
-    name: str
-    track: Track | None
-
-
-class _PlanBuilder:
-    """Collects the paths of the edge plan: where each one reads, which weight row it uses and where it writes."""
-
-    def __init__(self, grades: Layout) -> None:
-        self.grades = grades
-        self.source_dims = grades.dims
-        self.sent: list[_Sent] = []
-        self.rows: dict[str, int] = {}
-        self.targets: dict[tuple[str, Track], int] = {}
-        self.target_dims = 0
-        self.paths: list[EdgePath] = []
-
-    def product(self, slot: str, row: str, a: Track, b: Track, c: Track, sign: int) -> None:
-        """A grade of the geometric product, read from the sender's features as they are."""
-        self._path(slot, row, self.grades.slice(a).start, a, b, c, sign)
-
-    def send(self, name: str, row: str, a: Track, b: Track, c: Track, contracted: bool = False) -> None:
-        """A term whose matrix acts on the sender."""
-        start = self.source_dims
-        self.source_dims += a.dims
-        self.sent.append(_Sent(f"{name}_{c.name}", None if contracted else a))
-        self._path("direct", row, start, a, b, c, 1)
-
-    def _path(self, slot: str, row: str, source: int, a: Track, b: Track, c: Track, sign: int) -> None:
-        if (slot, c) not in self.targets:
-            self.targets[slot, c] = self.target_dims
-            self.target_dims += c.dims
-        weight = self.rows.setdefault(row, len(self.rows))
-        target = self.targets[slot, c]
-        self.paths.append(EdgePath(track_coupling(a, b, c), source, b.degree**2, target, weight, float(sign)))
-
-    def plan(self) -> EdgePlan:
-        edge_dims = max(path.edge + path.coupling.b.dims for path in self.paths)
-        return EdgePlan(tuple(self.paths), self.source_dims, edge_dims, self.target_dims, len(self.rows))
 
 
 class DualTrackMessage(nn.Module):
@@ -118,21 +73,27 @@ class DualTrackMessage(nn.Module):
         # The product with the edge multivector reads the sender's grades as they are, if any grade is wanted at all.
         wants_grades = any(track.grade is not None for track in target)
         self.grades = Layout(tuple(track for track in source if track.grade is not None and wants_grades))
-        builder = _PlanBuilder(self.grades)
+        builder = MessagePlanBuilder(self.grades)
         self._add_clifford(builder, target, cross)
         self._add_tensors(builder, target, edge_stf2)
-        self.plan = builder.plan()
-        self.sent, self.rows = tuple(builder.sent), tuple(builder.rows)
-        self.targets = tuple(builder.targets.items())
-        self.layout = Layout(tuple({track for _, track in builder.targets}))
-        self._make_weights(channels, basis, heads)
-        if any(sent.track is None for sent in self.sent):
-            path = NodePath(
-                track_coupling(STF2, VECTOR, VECTOR), source.slice(STF2).start, source.slice(VECTOR).start, 0
+        self.plan, self.rows = builder.plan(), tuple(builder.rows)
+        self.layout, self.direct, self.direct_slices = builder.layout(), builder.direct(), builder.direct_slices()
+        self.sent, self.contracted, self.products = builder.sent, builder.contracted, builder.products()
+        self.sending, self.receiving = builder.sending(source), builder.receiving()
+        contraction = track_coupling(STF2, VECTOR, VECTOR)
+        self.contraction = (
+            NodePlan(
+                (NodePath(contraction, source.slice(STF2).start, source.slice(VECTOR).start, 0),),
+                source.dims,
+                source.dims,
+                VECTOR.dims,
             )
-            self.contraction = NodePlan((path,), source.dims, source.dims, VECTOR.dims)
+            if self.contracted
+            else None
+        )
+        self._make_weights(channels, basis, heads)
 
-    def _add_clifford(self, builder: _PlanBuilder, target: Layout, cross: bool) -> None:
+    def _add_clifford(self, builder: MessagePlanBuilder, target: Layout, cross: bool) -> None:
         signs = {(c.a, c.b, c.c): sign for c, sign in geometric_product_couplings()}
         for (a, b, c), sign in signs.items():
             if a in self.grades and b in (SCALAR, VECTOR) and c in target:
@@ -141,11 +102,11 @@ class DualTrackMessage(nn.Module):
                 row = "alpha*edge0" if b == SCALAR else "alpha*edge1"
                 builder.product("plus" if swapped == sign else "minus", row, a, b, c, sign)
         if SCALAR in target:
-            builder.send("skip", "alpha", SCALAR, SCALAR, SCALAR)
+            builder.send("skip", "alpha*one", SCALAR, SCALAR, SCALAR)
         if cross and {VECTOR, STF2} <= set(self.source) and VECTOR in target:
-            builder.send("cross", "alpha", VECTOR, SCALAR, VECTOR, contracted=True)
+            builder.send_contraction("cross", "alpha*one", VECTOR, SCALAR, VECTOR)
 
-    def _add_tensors(self, builder: _PlanBuilder, target: Layout, edge_stf2: bool) -> None:
+    def _add_tensors(self, builder: MessagePlanBuilder, target: Layout, edge_stf2: bool) -> None:
         for track in (track for track in target if track.degree >= 2):
             lower = natural_track(track.degree - 1)
             if lower in self.source:
@@ -159,15 +120,15 @@ class DualTrackMessage(nn.Module):
             builder.send("edge", "alpha*edge2", VECTOR, STF2, VECTOR)
 
     def _make_weights(self, channels: int, basis: int, heads: int) -> None:
-        products = {track.name for (slot, track), _ in self.targets if slot != "direct"}
+        products = {track.name for _, track in self.products}
         names = [f"{side}_{name}" for name in sorted(products) for side in ("left", "right")]
-        names += [sent.name for sent in self.sent]
+        names += [*self.sent, *self.contracted]
         self.weights = nn.ParameterDict(
             {name: nn.Parameter(torch.randn(channels, channels) / channels**0.5) for name in names}
         )
         features = sorted({row[-1] for row in self.rows if "edge" in row})
         self.edge_heads = nn.ModuleDict({f: dense(channels, channels, gain=SILU_GAIN) for f in features})
-        attends = any(row.startswith("alpha") for row in self.rows)
+        attends = any(row.startswith(ATTENDED) for row in self.rows)
         self.attention = EdgeAttention(channels, heads, basis) if attends else None
         self.radial = mlp(basis, channels, channels) if "radial" in self.rows else None
 
@@ -185,66 +146,72 @@ class DualTrackMessage(nn.Module):
         Args:
             features: (atoms, source components, channels).
             directions: STF tensors of the edge directions, degrees 0 … 2, (edges, 9).
-            basis: Radial basis (edges, basis).
-            hidden: Output of `EdgeEmbedding`, (edges, features, channels).
-            envelope: (edges,).
+            basis: Radial basis (pairs, basis).
+            hidden: Output of `EdgeEmbedding`, (pairs, features, channels).
+            envelope: (pairs,).
             geometry: The edges.
 
         Returns:
             (atoms, components of `self.layout`, channels).
         """
         scalars = self.source.take(features, SCALAR)[:, 0]
-        weights = self._edge_weights(scalars, basis, hidden, envelope, geometry)
-        sums = edge_trilinear(
+        padding = -features.shape[2] % VECTOR_WIDTH
+        sums = edge_factored(
             self.plan,
-            self._sent_features(features),
-            weights,
+            self._sent_features(features, padding),
+            self._weights(basis, hidden, envelope, padding),
+            self._attention(scalars, basis, geometry),
             directions[:, : self.plan.edge_dims],
             geometry.edges,
         )
-        terms = []
-        parts = sums.split([track.dims for (_, track), _ in self.targets], dim=1)
-        for ((slot, track), _), part in zip(self.targets, parts, strict=True):
-            terms.append((track, part if slot == "direct" else part @ self._product_matrix(slot, track)))
-        return _merge(self.layout, terms)
+        return self._received(sums, padding)
 
-    def _sent_features(self, features: Tensor) -> Tensor:
+    def _sent_features(self, features: Tensor, padding: int) -> Tensor:
         """What every atom sends: its grades, then the tracks that have been multiplied by a matrix."""
-        tracks = self.source.split(features)
-        parts = [tracks[track] for track in self.grades]
-        for sent in self.sent:
-            track = sent.track
-            part = node_bilinear(self.contraction, features, features) if track is None else tracks[track]
-            parts.append(part @ self.weights[sent.name])
-        return torch.cat(parts, dim=1)
+        terms = [(features, pad(self._stacked(list(self.sent)), (0, padding)))]
+        if self.contraction is not None:
+            contracted = node_bilinear(self.contraction, features, features)
+            terms.append((contracted, pad(self._stacked(list(self.contracted)), (0, padding))))
+        sent = track_linear(self.sending, terms)
+        if not self.grades.dims:
+            return sent
+        return torch.cat([pad(features[:, : self.grades.dims], (0, padding)), sent], dim=1)
 
-    def _edge_weights(
-        self, scalars: Tensor, basis: Tensor, hidden: Tensor, envelope: Tensor, geometry: Geometry
-    ) -> Tensor:
-        """Weights of the plan's rows, (edges, rows, channels)."""
-        columns = {f"edge{f}": head(hidden[:, int(f)]) * envelope[:, None] for f, head in self.edge_heads.items()}
+    def _received(self, sums: Tensor, padding: int) -> Tensor:
+        """Multiply the products by their matrices, (atoms, components of the plan, padded) -> `self.layout`."""
+        channels = sums.shape[2] - padding
+        parts = [sums[:, part, :channels] for part in self.direct_slices]
+        if not self.products:
+            return torch.cat(parts, dim=1)
+        result = track_linear(self.receiving, [(sums, pad(self._product_matrices(), (0, 0, 0, padding)))])
+        return result + restrict(torch.cat(parts, dim=1), self.direct, self.layout) if parts else result
+
+    def _weights(self, basis: Tensor, hidden: Tensor, envelope: Tensor, padding: int) -> Tensor:
+        """Functions of the distance that the plan's rows take, (pairs, rows, padded channels)."""
+        columns = {f"edge{f}": head(hidden[:, int(f)]) for f, head in self.edge_heads.items()}
         if self.radial is not None:
-            columns["radial"] = self.radial(basis) * envelope[:, None]
-        if self.attention is not None:
-            alpha = self.attention(scalars, basis, geometry)[:, None]
-            for row in self.rows:
-                if row.startswith("alpha*"):
-                    columns[row] = alpha * columns[row.removeprefix("alpha*")]
-            columns["alpha"] = alpha.expand(-1, hidden.shape[2])
-        return torch.stack([columns[row] for row in self.rows], dim=1)
+            columns["radial"] = self.radial(basis)
+        columns = {row: column * envelope[:, None] for row, column in columns.items()}
+        columns["one"] = torch.ones_like(hidden[:, 0])
+        return pad(torch.stack([columns[row.removeprefix(ATTENDED)] for row in self.rows], dim=1), (0, padding))
 
-    def _product_matrix(self, slot: str, track: Track) -> Tensor:
-        left, right = self.weights[f"left_{track.name}"], self.weights[f"right_{track.name}"]
-        return left + right if slot == "plus" else left - right
+    def _attention(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
+        """What multiplies the plan's rows on each edge, (edges, rows): attention, or one."""
+        if self.attention is None:
+            return scalars.new_ones(len(geometry.edges.senders), len(self.rows))
+        alpha = self.attention(scalars, basis, geometry)
+        ones = torch.ones_like(alpha)
+        return torch.stack([alpha if row.startswith(ATTENDED) else ones for row in self.rows], dim=1)
 
+    def _stacked(self, names: list[str]) -> Tensor:
+        return torch.stack([self.weights[name] for name in names])
 
-def _merge(layout: Layout, terms: list[tuple[Track, Tensor]]) -> Tensor:
-    """Sum the terms of each track; every track of the layout occurs in at least one."""
-    parts = []
-    for track in layout:
-        present = [part for other, part in terms if other == track]
-        parts.append(sum(present[1:], start=present[0]))
-    return torch.cat(parts, dim=1)
+    def _product_matrices(self) -> Tensor:
+        """Of the symmetric and of the antisymmetric products, (products, channels, channels)."""
+        left = self._stacked([f"left_{track.name}" for _, track in self.products])
+        right = self._stacked([f"right_{track.name}" for _, track in self.products])
+        signs = left.new_tensor([1.0 if slot == "plus" else -1.0 for slot, _ in self.products])
+        return left + right * signs[:, None, None]
 
 
 def message_grades(source: Layout, max_grade: int) -> tuple[Track, ...]:

@@ -1,25 +1,54 @@
 """Invariant norms of tracks, and normalisation by them."""
 
+from functools import cache
+
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.algebra.stf import frobenius_squared
-from cliffordstf.algebra.tracks import Layout, Track
+from cliffordstf.algebra.couplings import track_coupling
+from cliffordstf.algebra.tracks import SCALAR, Layout, Track
+from cliffordstf.kernels import NodePath, NodePlan, node_bilinear
 
 EPSILON = 1e-8
 """Added under square roots: norms stay differentiable where a feature vanishes."""
 
 
-def squared_norm(part: Tensor, track: Track) -> Tensor:
-    """Invariant squared norm (atoms, channels) of one track (atoms, 2l+1, channels)."""
-    if track.degree < 2:
-        return part.square().sum(dim=1)
-    return frobenius_squared(part, track.degree)
+class TrackNorms(nn.Module):
+    """Invariant norms of all tracks of a feature, and factors per track back on its components; no weights."""
+
+    track_of_component: Tensor
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        paths = tuple(
+            NodePath(track_coupling(track, track, SCALAR), layout.slice(track).start, layout.slice(track).start, index)
+            for index, track in enumerate(layout)
+        )
+        self.plan = NodePlan(paths, layout.dims, layout.dims, len(layout))
+        components = [index for index, track in enumerate(layout) for _ in range(track.dims)]
+        self.register_buffer("track_of_component", torch.tensor(components), persistent=False)
+
+    def squared(self, features: Tensor) -> Tensor:
+        """(atoms, components, channels) -> squared norms (atoms, tracks, channels)."""
+        return node_bilinear(self.plan, features, features)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(atoms, components, channels) -> smooth norms sqrt(|x|² + ε), (atoms, tracks, channels)."""
+        return (self.squared(features) + EPSILON).sqrt()
+
+    def multiply(self, features: Tensor, factors: Tensor) -> Tensor:
+        """Features (atoms, components, channels) times a factor for each track, (atoms, tracks, channels)."""
+        return features * factors.index_select(1, self.track_of_component)
 
 
 def norm(part: Tensor, track: Track) -> Tensor:
-    """Smooth invariant norm (atoms, channels) of one track, sqrt(|x|² + ε)."""
-    return (squared_norm(part, track) + EPSILON).sqrt()
+    """Smooth invariant norm (atoms, channels) of one track (atoms, 2l+1, channels), sqrt(|x|² + ε)."""
+    return (node_bilinear(_square(track), part, part)[:, 0] + EPSILON).sqrt()
+
+
+@cache
+def _square(track: Track) -> NodePlan:
+    return NodePlan((NodePath(track_coupling(track, track, SCALAR), 0, 0, 0),), track.dims, track.dims, 1)
 
 
 NORM_FLOOR = 0.1
@@ -37,13 +66,10 @@ class TrackNorm(nn.Module):
 
     def __init__(self, layout: Layout, channels: int) -> None:
         super().__init__()
-        self.layout = layout
+        self.norms = TrackNorms(layout)
         self.scale = nn.Parameter(torch.ones(len(layout), channels))
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out."""
-        parts = []
-        for scale, (track, part) in zip(self.scale.unbind(0), self.layout.split(features).items(), strict=True):
-            mean = squared_norm(part, track).mean(dim=1)
-            parts.append(part * (mean + NORM_FLOOR).rsqrt()[:, None, None] * scale)
-        return torch.cat(parts, dim=1)
+        mean = self.norms.squared(features).mean(dim=2, keepdim=True)
+        return self.norms.multiply(features, (mean + NORM_FLOOR).rsqrt() * self.scale)

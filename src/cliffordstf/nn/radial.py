@@ -66,18 +66,21 @@ class BesselBasis(nn.Module):
     def __init__(self, size: int, cutoff: float) -> None:
         super().__init__()
         self.cutoff = cutoff
-        self.register_buffer("orders", torch.arange(1, size + 1) * pi, persistent=False)
+        # Whole numbers are the same in every precision; multiples of π would keep that in which they were made.
+        self.register_buffer("orders", torch.arange(1.0, size + 1), persistent=False)
 
     def forward(self, distances: Tensor) -> Tensor:
         """(edges,) -> (edges, size)."""
         x = distances[:, None] / self.cutoff
-        return torch.sin(x * self.orders) * (0.3 * 2**0.5 / x)
+        return torch.sin(x * pi * self.orders) * (0.3 * 2**0.5 / x)
 
-    def slope(self, distances: Tensor) -> Tensor:
-        """Derivatives, 1/Å, (edges,) -> (edges, size)."""
+    def values_and_slopes(self, distances: Tensor) -> tuple[Tensor, Tensor]:
+        """The functions and their derivatives, 1/Å, (edges,) -> (edges, size) each."""
         x = distances[:, None] / self.cutoff
-        angle = x * self.orders
-        return (torch.cos(angle) * angle - torch.sin(angle)) * (0.3 * 2**0.5 / self.cutoff) / x.square()
+        angle = x * pi * self.orders
+        scale = 0.3 * 2**0.5 / x
+        values = torch.sin(angle) * scale
+        return values, (torch.cos(angle) * (scale * pi * self.orders) - values / x) / self.cutoff
 
 
 class RadialFunctions(nn.Module):
@@ -116,14 +119,21 @@ class RadialFunctions(nn.Module):
 
     def _values_and_slopes(self, distances: Tensor) -> tuple[Tensor, Tensor]:
         """Functions (pairs, all) and their slopes (pairs, all, 1): a slope goes through the network with its value."""
-        values, slopes = self.basis(distances), self.basis.slope(distances)
+        values, slopes = self.basis.values_and_slopes(distances)
         for layer in self.network:
             if isinstance(layer, nn.Linear):
                 values, slopes = layer(values), slopes @ layer.weight.mT
             else:
-                gate = torch.sigmoid(values)
-                values = values * gate
-                slopes = slopes * (gate + values * (1 - gate))
+                values, slopes = _silu_with_slope(values, slopes)
         envelope = polynomial_envelope(distances, self.cutoff, self.power)[:, None]
         steepness = polynomial_envelope_slope(distances, self.cutoff, self.power)[:, None]
         return values * envelope, (slopes * envelope + values * steepness)[:, :, None]
+
+
+def _silu_with_slope(values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+    """SiLU of values, and what it makes of their slopes; in one operation each where nobody differentiates them."""
+    if not torch.is_grad_enabled():
+        return nn.functional.silu(values), torch.ops.aten.silu_backward(slopes, values)
+    gate = torch.sigmoid(values)
+    values = values * gate
+    return values, slopes * (gate + values * (1 - gate))

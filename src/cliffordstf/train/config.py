@@ -72,8 +72,10 @@ class DataConfig(_Config):
     free_atoms_only: bool = Field(
         False, description="Learn and measure forces on atoms that are free to move only; needs data that say which."
     )
-    scale: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
-        "auto", description="Energy that the model's numbers are in, eV; auto: the root mean square force in eV/Å."
+    scale: Annotated[float, Field(gt=0)] | Literal["auto", "energy"] = Field(
+        "auto",
+        description="Energy that the model's numbers are in, eV; auto: the root mean square force in eV/Å; energy: the "
+        "standard deviation of the energies beyond the free atoms.",
     )
     cache: str | None = Field(None, description="File that keeps neighbour lists between runs.")
 
@@ -97,11 +99,17 @@ class OptimizerConfig(_Config):
 class ScheduleConfig(_Config):
     """Learning rate over the run."""
 
-    kind: Literal["cosine", "plateau", "constant"] = Field("cosine", description="Shape.")
+    kind: Literal["cosine", "exponential", "plateau", "constant"] = Field("cosine", description="Shape.")
     warmup_steps: int = Field(100, ge=0, description="Steps over which the rate rises from zero.")
-    final: float = Field(0.005, ge=0, le=1, description="Last rate of the cosine, as a share of the peak.")
+    final: float = Field(0.005, ge=0, le=1, description="Last rate, cosine and exponential, as a share of the peak.")
     factor: float = Field(0.7, gt=0, lt=1, description="Plateau: what the rate is multiplied by.")
     patience: int = Field(10, ge=1, description="Plateau: validations without improvement before that.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "ScheduleConfig":
+        if self.kind == "exponential" and self.final == 0:
+            raise ValueError("an exponential never gets to zero: set schedule.final above it")
+        return self
 
 
 class FineTuneConfig(_Config):

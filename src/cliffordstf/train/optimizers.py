@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules."""
 
 from collections.abc import Callable, Iterable
-from math import cos, pi
+from math import cos, log, pi
 from typing import Any
 
 import torch
@@ -47,13 +47,21 @@ class Fading:
     def __init__(self, config: OptimizerConfig, schedule: ScheduleConfig, structures: int, atoms: int) -> None:
         is_used = config.weight_decay == "auto" and config.name in ("muon", "adamw")
         self.total = min(1.0, FADING_SIZE / max(1.0, (structures * atoms) ** 0.5)) if is_used else None
-        self._mean_rate = config.learning_rate * (0.5 * (1 + schedule.final) if schedule.kind == "cosine" else 1.0)
+        self._mean_rate = config.learning_rate * _mean_share(schedule)
 
     def apply(self, optimizer: torch.optim.Optimizer, share: float) -> None:
         """Set the decay of a step that is such a share of the run."""
         if self.total is not None:
             for group in optimizer.param_groups:
                 group["weight_decay"] = min(LARGEST_DECAY, self.total * share / self._mean_rate)
+
+
+def _mean_share(schedule: ScheduleConfig) -> float:
+    """Mean learning rate of a run as a share of the peak; what a plateau will do to it is not known before."""
+    final = schedule.final
+    if schedule.kind == "cosine":
+        return 0.5 * (1 + final)
+    return (1 - final) / -log(final) if schedule.kind == "exponential" and final < 1 else 1.0
 
 
 class Muon(torch.optim.Optimizer):
@@ -162,6 +170,8 @@ class Schedule:
         if self.config.kind == "cosine":
             final = self.config.final
             return self.peak * warm * (final + (1 - final) * 0.5 * (1 + cos(pi * min(progress, 1.0))))
+        if self.config.kind == "exponential":
+            return float(self.peak * warm * self.config.final ** min(progress, 1.0))
         return self.peak * warm * self.reduction
 
     def observe(self, score: float) -> None:

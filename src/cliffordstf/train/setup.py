@@ -145,6 +145,23 @@ def label_coverage(frames: Sequence[Frame]) -> dict[str, int]:
     }
 
 
+def energy_scale(asked: float | str, frames: Sequence[Frame], references: References) -> float:
+    """Energy that the model's numbers are in, eV, see `data.scale`."""
+    if isinstance(asked, float):
+        return asked
+    return energy_spread(frames, references) if asked == "energy" else force_scale(frames, references)
+
+
+SMALLEST_SCALE = 1e-3
+"""eV; labels that do not differ give none."""
+
+
+def energy_spread(frames: Sequence[Frame], references: References) -> float:
+    """Standard deviation of the energies beyond the free atoms, eV."""
+    residuals = [float(f.energy) - references.of(f) for f in frames if f.energy is not None and f.has_energy]
+    return max(float(np.std(residuals)) if residuals else 0.0, SMALLEST_SCALE)
+
+
 def force_scale(frames: Sequence[Frame], references: References) -> float:
     """The energy scale: root mean square force component of the training set, eV/Å.
 
@@ -159,7 +176,7 @@ def force_scale(frames: Sequence[Frame], references: References) -> float:
         for f in frames
         if f.energy is not None and f.has_energy
     ]
-    return max(float(np.std(residuals)) if residuals else 0.0, 1e-3)
+    return max(float(np.std(residuals)) if residuals else 0.0, SMALLEST_SCALE)
 
 
 @dataclass(frozen=True)
@@ -191,8 +208,7 @@ def prepare(config: TrainConfig) -> Setup:
     wanted = _wanted_references(config.data.reference, elements)
     references = find_references(splits.train, elements, wanted, pooling)
     splits.warnings.extend(references.warnings)
-    asked = config.data.scale
-    scale = force_scale(splits.train, references) if asked == "auto" else asked
+    scale = energy_scale(config.data.scale, splits.train, references)
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     if config.finetune is not None:
         potential, references = start_from(config.finetune, elements, references, splits.train)

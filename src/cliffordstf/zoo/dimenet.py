@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import upstream
 
 
@@ -98,5 +99,5 @@ FAMILY = Family(
     load=_load,
     config=DimenetConfig,
     make=DimenetModel,
-    presets={"dimenet++": {}},
+    presets={"dimenet++": {}, **rows("dimenet++", "md17", "oc", "qm9", cutoff=6.0)},
 )

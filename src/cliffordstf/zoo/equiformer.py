@@ -12,6 +12,7 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.zoo.edge_frames import EdgeFrames
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import lent_scatter, upstream, without_init
 
 
@@ -145,8 +146,11 @@ FAMILY = Family(
         "equiformer-l2": {"channels": 40, "lmax": 2},
         "equiformer-l3": {"channels": 24, "lmax": 3},
         "equiformer-l4": {"channels": 14, "lmax": 4},
-        "equiformer-l4-oc": {"channels": 18, "lmax": 4},
-        "equiformer-l4-qm9": {"channels": 30, "lmax": 4},
+        **rows("equiformer-l2", "md17", channels=40, lmax=2, cutoff=6.0),
+        **rows("equiformer-l3", "md17", channels=24, lmax=3, cutoff=6.0),
+        **rows("equiformer-l4", "md17", channels=14, lmax=4, cutoff=6.0),
+        **rows("equiformer-l4", "oc", channels=18, lmax=4, cutoff=6.0),
+        **rows("equiformer-l4", "qm9", channels=30, lmax=4, cutoff=6.0),
         "equiformer-l2-10m": {"channels": 160, "lmax": 2, "layers": 6, "hidden_channels": 80, "ffn_channels": 280},
     },
     forces="direct",

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import lent_scatter, upstream
 
 
@@ -161,6 +162,6 @@ FAMILY = Family(
     load=_load,
     config=FaenetConfig,
     make=FaenetModel,
-    presets={"faenet": {}},
+    presets={"faenet": {}, **rows("faenet", "md17", "qm9", cutoff=6.0)},
     forces="direct",
 )

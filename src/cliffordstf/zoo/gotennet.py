@@ -9,6 +9,7 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.zoo.loops import EdgesAndLoops, ImageNeighbours
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import lent, upstream
 
 
@@ -68,5 +69,5 @@ FAMILY = Family(
     load=_load,
     config=GotennetConfig,
     make=GotennetModel,
-    presets={"gotennet": {}},
+    presets={"gotennet": {}, **rows("gotennet", "md17", "oc", "qm9", cutoff=6.0)},
 )

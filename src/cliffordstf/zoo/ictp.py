@@ -17,6 +17,7 @@ from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.linear import SILU_GAIN
 from cliffordstf.nn.radial import BesselBasis, polynomial_envelope
 from cliffordstf.zoo.ictp_layers import ElementGroups, IctpInteraction, natural_layout
+from cliffordstf.zoo.paper_settings import rows
 
 
 class IctpConfig(FamilyConfig):
@@ -113,5 +114,8 @@ FAMILY = Family(
         "ictp-l1": {"channels": 10, "product_channels": 10, "lmax": 1},
         "ictp-l2": {"channels": 8, "product_channels": 8, "lmax": 2},
         "ictp-l3": {"channels": 7, "product_channels": 7, "lmax": 3},
+        **rows("ictp-l1", "md17", "oc", channels=10, product_channels=10, lmax=1),
+        **rows("ictp-l2", "md17", "oc", channels=8, product_channels=8, lmax=2),
+        **rows("ictp-l3", "md17", channels=7, product_channels=7, lmax=3),
     },
 )

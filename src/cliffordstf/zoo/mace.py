@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import upstream
 
 
@@ -91,6 +92,9 @@ FAMILY = Family(
         "mace-l1": {"channels": 192, "lmax": 1, "max_ell": 1},
         "mace-l2": {"channels": 144, "lmax": 2, "max_ell": 2},
         "mace-l3": {"channels": 108, "lmax": 3, "max_ell": 3},
+        **rows("mace-l1", "md17", "oc", channels=62, lmax=1, max_ell=1, cutoff=6.0),
+        **rows("mace-l2", "md17", "oc", channels=49, lmax=2, max_ell=2, cutoff=6.0),
+        **rows("mace-l3", "md17", channels=28, lmax=3, max_ell=3, cutoff=6.0),
         "mace-l2-10m": {"channels": 496, "lmax": 2, "max_ell": 2},
     },
 )

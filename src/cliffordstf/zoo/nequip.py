@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import upstream
 
 
@@ -90,5 +91,9 @@ FAMILY = Family(
     load=_load,
     config=NequipConfig,
     make=NequipModel,
-    presets={"nequip-l1": {}},
+    presets={
+        "nequip-l1": {},
+        **rows("nequip-l1", "md17", "qm9", cutoff=5.0),
+        **rows("nequip-l1", "oc", cutoff=6.0),
+    },
 )

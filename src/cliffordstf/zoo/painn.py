@@ -5,6 +5,7 @@ from torch import nn
 
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import schnetpack
+from cliffordstf.zoo.paper_settings import rows
 
 
 class PainnConfig(FamilyConfig):
@@ -38,5 +39,5 @@ FAMILY = Family(
     load=schnetpack.load,
     config=PainnConfig,
     make=PainnModel,
-    presets={"painn": {}},
+    presets={"painn": {}, **rows("painn", "md17", "oc", "qm9", cutoff=6.0)},
 )

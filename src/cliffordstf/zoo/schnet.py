@@ -5,6 +5,7 @@ from torch import nn
 
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import schnetpack
+from cliffordstf.zoo.paper_settings import rows
 
 
 class SchnetConfig(FamilyConfig):
@@ -40,5 +41,5 @@ FAMILY = Family(
     load=schnetpack.load,
     config=SchnetConfig,
     make=SchnetModel,
-    presets={"schnet": {}},
+    presets={"schnet": {}, **rows("schnet", "md17", "oc", "qm9", cutoff=6.0)},
 )

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.zoo import torchmd
 from cliffordstf.zoo.loops import ImageNeighbours
+from cliffordstf.zoo.paper_settings import rows
 
 
 class TorchMDETConfig(FamilyConfig):
@@ -55,5 +56,9 @@ FAMILY = Family(
     load=_load,
     config=TorchMDETConfig,
     make=make,
-    presets={"torchmd-et": {}},
+    presets={
+        "torchmd-et": {},
+        **rows("torchmd-et", "md17", "qm9", cutoff=5.0),
+        **rows("torchmd-et", "oc", cutoff=6.0),
+    },
 )

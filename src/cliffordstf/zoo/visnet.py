@@ -9,6 +9,7 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.model.family import Family, FamilyConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.zoo.loops import EdgesAndLoops, ImageNeighbours
+from cliffordstf.zoo.paper_settings import rows
 from cliffordstf.zoo.upstream import upstream
 
 
@@ -65,5 +66,5 @@ FAMILY = Family(
     load=_load,
     config=VisnetConfig,
     make=VisnetModel,
-    presets={"visnet": {}},
+    presets={"visnet": {}, **rows("visnet", "md17", "qm9", cutoff=5.0)},
 )

@@ -15,6 +15,13 @@ from cliffordstf.data.units import ENERGY_UNITS
 _IN_KCAL = {"rmd17_forces": None, "rmd17_energy": None, "ablation": ("forces", "energy")}
 """Tables, and which of their columns (None for all), that are in kcal/mol."""
 
+_SETTINGS = {
+    **dict.fromkeys(("rmd17_forces", "rmd17_energy", "rmd17_cosine", "wallclock"), "-md17"),
+    **dict.fromkeys(("oc20", "oc22"), "-oc"),
+    "qm9": "-qm9",
+}
+"""Tables, and how presets with the settings that their numbers were found with end."""
+
 
 @dataclass(frozen=True)
 class Printed:
@@ -35,10 +42,10 @@ def paper_value(table: str, model: str, column: str) -> Printed | None:
     Args:
         table: `rmd17_cosine`, `rmd17_forces`, `rmd17_energy`, `ablation`, `oc20`, `oc22`, `qm9`, `wallclock` or
             `scaling`.
-        model: Preset or peer.
+        model: Preset or peer; with the settings of the table (`painn-qm9`) it is the same row as without (`painn`).
         column: For example a molecule, `aggregate`, or `is2re val_id`.
     """
-    found = _table(table).get((model, column))
+    found = _table(table).get((model.removesuffix(_SETTINGS.get(table, "")), column))
     if found is None or table not in _IN_KCAL:
         return found
     columns = _IN_KCAL[table]

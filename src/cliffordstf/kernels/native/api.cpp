@@ -4,6 +4,7 @@
 #include "gate.h"
 #include "linear.h"
 #include "node.h"
+#include "radial.h"
 
 using namespace cstf;
 
@@ -18,6 +19,7 @@ using namespace cstf;
     void prefix##_gate_forward(const GateArgs* a) { ScalarGate<T>(*a).forward(); }                   \
     void prefix##_gate_backward(const GateArgs* a) { ScalarGate<T>(*a).backward(); }                 \
     void prefix##_gate_second(const GateArgs* a) { ScalarGate<T>(*a).second(); }                     \
+    void prefix##_radial_forward(const RadialArgs* a) { RadialFunctions<T>(*a).forward(); }          \
     void prefix##_linear_forward(const LinearArgs* a, int64_t n) {                                   \
         for (int64_t i = 0; i < n; ++i) TrackLinear<T>(a[i]).forward();                              \
     }                                                                                                \

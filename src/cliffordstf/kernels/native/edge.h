@@ -2,10 +2,11 @@
 //
 //   out[i, c] = sum over edges j->i and paths (a, b -> c):  coefficient . h[j, a] . w[edge, row] . Y[edge, b]
 //
-// Weights are either given per edge, or made here from `radial` functions per pair of atoms, w = phi . U, a block of
-// edges at a time, so that they never reach main memory. In the second case a pair and its reverse share phi and Y
-// (up to parity); the gradient with respect to h is then summed in the same pass, because the edges that leave an atom
-// are the reverse of those that reach it. Every sum is taken by one thread in a fixed order.
+// Weights are given per edge; or given per pair of atoms and multiplied by a factor f[edge, row]; or made from `radial`
+// functions per pair, w = phi . U. In the latter two cases they are made a block of edges at a time and never reach main
+// memory. In the last case a pair and its reverse also share Y (up to parity), and the gradient with respect to h is
+// summed in the same pass, because the edges that leave an atom are the reverse of those that reach it. Every sum is
+// taken by one thread in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +41,9 @@ struct EdgeArgs {
     const uint8_t* turned;           // (edges)
     const int64_t* pair_edges;       // (pairs, 2)
     // Operands, cotangents and results.
-    const void *h, *w, *phi, *U, *Y, *g;
-    const void *uh, *uw, *uphi, *uU, *uY;
-    void *out, *dh, *dw, *dphi, *dU, *dY;
+    const void *h, *w, *f, *phi, *U, *Y, *g;
+    const void *uh, *uw, *uf, *uphi, *uU, *uY;
+    void *out, *dh, *dw, *df, *dphi, *dU, *dY;
     int64_t chunks, threads;
 };
 
@@ -60,7 +61,7 @@ class EdgeOperator {
             incoming(i, [&](Block<T>& k, const int64_t* ids) {
                 k.out = out;
                 direction_matrices<0>(k, ids, in(s.Y), k.m);
-                load_weights<0>(k, ids, in(s.phi), in(s.U), in(s.w), k.w, false);
+                weights_of(k, ids);
                 each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_forward<T, da, dc, diagonal>(p, k); });
             });
         });
@@ -77,7 +78,7 @@ class EdgeOperator {
                 k.g = in(s.g) + i * s.target * C;
                 k.dh = dh;
                 direction_matrices<0>(k, ids, in(s.Y), k.m);
-                load_weights<0>(k, ids, in(s.phi), in(s.U), in(s.w), k.w, false);
+                weights_of(k, ids);
                 if (wants_weights()) {
                     weight_results<0>(k, ids, k.dw);
                     each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_weight<T, da, dc, diagonal>(p, k); });
@@ -93,7 +94,7 @@ class EdgeOperator {
             if (s.dh && !K) outgoing(i, [&](Block<T>& k, const int64_t* ids) {
                 k.dh = dh;
                 direction_matrices<0>(k, ids, in(s.Y), k.m);
-                load_weights<0>(k, ids, nullptr, nullptr, in(s.w), k.w, false);
+                weights_of(k, ids);
                 each_path([&](const Path& p, auto da, auto dc, auto diagonal) { path_feature<T, da, dc, diagonal>(p, k, T(1)); });
             });
         });
@@ -139,11 +140,11 @@ class EdgeOperator {
     const int C;        // channels
     const int weights;  // weights of an edge
     const int K;        // radial functions of a pair, 0 if the weights are given
-    std::vector<T> partial_U, edge_phi, edge_Y;
+    std::vector<T> partial_U, edge_w, edge_phi, edge_Y;
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }
-    bool wants_weights() const { return s.dw || s.dphi || s.dU; }
+    bool wants_weights() const { return s.dw || s.df || s.dphi || s.dU; }
     T sign(const Path& p) const { return p.odd ? T(-1) : T(1); }
     int64_t pair(int64_t e) const { return K ? s.pair[e] : e; }
 
@@ -232,13 +233,15 @@ class EdgeOperator {
         result = m;
     }
 
+    void weights_of(Block<T>& k, const int64_t* ids) {
+        if (K) made_weights<0>(k, ids, in(s.phi), in(s.U), k.w, false);
+        else if (s.f) factored_weights<0>(k, ids, in(s.w), in(s.f), k.w, false);
+        else for (int e = 0; e < k.edges; ++e) k.w[e] = in(s.w) + ids[e] * weights;
+    }
+
+    // w = phi . U
     template <int Slot>
-    void load_weights(Block<T>& k, const int64_t* ids, const T* phi, const T* U, const T* given,
-                      const T** result, bool add) {
-        if (!K) {
-            for (int e = 0; e < k.edges; ++e) result[e] = given + ids[e] * weights;
-            return;
-        }
+    void made_weights(const Block<T>& k, const int64_t* ids, const T* phi, const T* U, const T** result, bool add) {
         T* buffer = scratch<T, 20 + Slot>(static_cast<size_t>(EDGES) * weights);
         const T* a[EDGES];
         T* c[EDGES];
@@ -250,10 +253,29 @@ class EdgeOperator {
         else gemm_nn<T, false>(k.edges, a, K, U, weights, c, weights);
     }
 
-    // Where gradients of the weights go: to their place if weights are given, else to a buffer.
+    // w = f of the edge times w of its pair
+    template <int Slot>
+    void factored_weights(const Block<T>& k, const int64_t* ids, const T* w, const T* f, const T** result, bool add) {
+        T* buffer = scratch<T, 20 + Slot>(static_cast<size_t>(EDGES) * weights);
+        for (int e = 0; e < k.edges; ++e) {
+            const T* given = w + s.pair[ids[e]] * weights;
+            T* made = buffer + e * weights;
+            for (int64_t row = 0; row < s.rows; ++row) {
+                const T factor = f[ids[e] * s.rows + row];
+                for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
+                    T* place = made + row * C + ch;
+                    const Vec<T> value = factor * load(given + row * C + ch);
+                    store(place, add ? load(place) + value : value);
+                }
+            }
+            result[e] = made;
+        }
+    }
+
+    // Where gradients of the weights go: to their place if weights are given per edge, else to a buffer.
     template <int Slot>
     void weight_results(Block<T>& k, const int64_t* ids, T** result) {
-        const bool direct = !K && s.dw;
+        const bool direct = !K && !s.f && s.dw;
         T* buffer = direct ? at(s.dw) : scratch<T, 30 + Slot>(static_cast<size_t>(EDGES) * weights);
         for (int e = 0; e < k.edges; ++e) result[e] = buffer + (direct ? ids[e] : e) * weights;
     }
@@ -263,20 +285,56 @@ class EdgeOperator {
         for (int e = 0; e < k.edges; ++e) k.dw1[e] = buffer + e * weights;
     }
 
-    // dphi = dw U^T and dU += phi^T dw.
+    // dphi = dw U^T and dU += phi^T dw; with factors, dw of the edge times f, and df = w . dw.
     void finish_weights(Block<T>& k, const int64_t* ids, int chunk) {
+        if (s.f) {
+            scale_to_pairs(k, ids, k.dw, in(s.f), true);
+            contract_to_factors(k, ids, k.dw, in(s.w), true);
+        }
         if (!K) return;
         project(k, ids, k.dw, in(s.U), true);
         accumulate(k, ids, in(s.phi), k.dw, chunk);
     }
 
-    // dphi = dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU.
+    // dphi = dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU; likewise with factors.
     void finish_second_weights(Block<T>& k, const int64_t* ids, int chunk) {
+        if (s.f) {
+            scale_to_pairs(k, ids, k.dw, in(s.f), true);
+            contract_to_factors(k, ids, k.dw, in(s.w), true);
+            if (s.uf) scale_to_pairs(k, ids, k.dw1, in(s.uf), false);
+            if (s.uw) contract_to_factors(k, ids, k.dw1, in(s.uw), false);
+        }
         if (!K) return;
         project(k, ids, k.dw, in(s.U), true);
         if (s.uU) project(k, ids, k.dw1, in(s.uU), false);
         accumulate(k, ids, in(s.phi), k.dw, chunk);
         if (s.uphi) accumulate(k, ids, in(s.uphi), k.dw1, chunk);
+    }
+
+    // The edge's share of the gradient of its pair's weights.
+    void scale_to_pairs(const Block<T>& k, const int64_t* ids, T* const* dw, const T* f, bool clear) {
+        if (!s.dw) return;
+        for (int e = 0; e < k.edges; ++e)
+            for (int64_t row = 0; row < s.rows; ++row) {
+                const T factor = f[ids[e] * s.rows + row];
+                T* result = edge_w.data() + ids[e] * weights + row * C;
+                for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
+                    const Vec<T> value = factor * load(dw[e] + row * C + ch);
+                    store(result + ch, clear ? value : load(result + ch) + value);
+                }
+            }
+    }
+
+    void contract_to_factors(const Block<T>& k, const int64_t* ids, T* const* dw, const T* w, bool clear) {
+        if (!s.df) return;
+        for (int e = 0; e < k.edges; ++e)
+            for (int64_t row = 0; row < s.rows; ++row) {
+                const T* given = w + s.pair[ids[e]] * weights + row * C;
+                Vec<T> sum{};
+                for (int ch = 0; ch < C; ch += Simd<T>::lanes) sum += load(given + ch) * load(dw[e] + row * C + ch);
+                T& result = at(s.df)[ids[e] * s.rows + row];
+                result = (clear ? T(0) : result) + total<T>(sum);
+            }
     }
 
     void project(Block<T>& k, const int64_t* ids, T* const* dw, const T* U, bool clear) {
@@ -304,13 +362,15 @@ class EdgeOperator {
             std::fill(zeros, zeros + s.matrix * EDGES, T(0));
             k.m2 = zeros;
         }
-        load_weights<0>(k, ids, in(s.phi), in(s.U), in(s.w), k.w, false);
-        const bool made = K && (s.uphi || s.uU);
-        if (made) {
-            if (s.uphi) load_weights<1>(k, ids, in(s.uphi), in(s.U), nullptr, k.uw, false);
-            if (s.uU) load_weights<1>(k, ids, in(s.phi), in(s.uU), nullptr, k.uw, s.uphi != nullptr);
-        } else if (!K && s.uw) {
-            load_weights<1>(k, ids, nullptr, nullptr, in(s.uw), k.uw, false);
+        weights_of(k, ids);
+        if (K && (s.uphi || s.uU)) {
+            if (s.uphi) made_weights<1>(k, ids, in(s.uphi), in(s.U), k.uw, false);
+            if (s.uU) made_weights<1>(k, ids, in(s.phi), in(s.uU), k.uw, s.uphi != nullptr);
+        } else if (s.f && (s.uw || s.uf)) {
+            if (s.uw) factored_weights<1>(k, ids, in(s.uw), in(s.f), k.uw, false);
+            if (s.uf) factored_weights<1>(k, ids, in(s.w), in(s.uf), k.uw, s.uw != nullptr);
+        } else if (!s.f && s.uw) {
+            for (int e = 0; e < k.edges; ++e) k.uw[e] = in(s.uw) + ids[e] * weights;
         } else {
             T* zeros = scratch<T, 21>(static_cast<size_t>(EDGES) * weights);
             std::fill(zeros, zeros + weights, T(0));
@@ -344,6 +404,7 @@ class EdgeOperator {
     }
 
     void start_partial_sums() {
+        if (s.f && s.dw) edge_w.resize(static_cast<size_t>(s.edges) * weights);
         if (!K) return;
         const int64_t chunks = std::max<int64_t>(1, std::min<int64_t>(s.chunks, s.atoms));
         if (s.dU) partial_U.assign(static_cast<size_t>(chunks) * K * weights, T(0));
@@ -351,8 +412,19 @@ class EdgeOperator {
         if (s.dY) edge_Y.resize(s.edges * s.edge);
     }
 
+    void add_edges_of_pairs() {
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+        for (int64_t p = 0; p < s.pairs; ++p) {
+            const T* straight = edge_w.data() + s.pair_edges[2 * p] * weights;
+            const T* turned = edge_w.data() + s.pair_edges[2 * p + 1] * weights;
+            T* result = at(s.dw) + p * weights;
+            for (int i = 0; i < weights; i += Simd<T>::lanes) store(result + i, load(straight + i) + load(turned + i));
+        }
+    }
+
     // Chunks of dU, and the two edges of every pair, are added in a fixed order.
     void finish_partial_sums() {
+        if (s.f && s.dw) add_edges_of_pairs();
         if (!K) return;
         if (s.dU) {
             const int64_t size = static_cast<int64_t>(K) * weights, chunks = partial_U.size() / size;

@@ -123,6 +123,17 @@ class EdgeTrilinear(_EdgeKernel):
     operands = (("h", True), ("w", True), ("Y", False))
 
 
+class EdgeFactored(_EdgeKernel):
+    """Weights given per pair, with a factor per edge and row.
+
+    h (atoms, source, channels), w (pairs, rows, channels), f (edges, rows), Y (edges, edge).
+    """
+
+    kind = "edge_factored"
+    roles = ("feature", "feature", "feature", "geometry")
+    operands = (("h", True), ("w", True), ("f", False), ("Y", False))
+
+
 class EdgeConvolution(_EdgeKernel):
     """Weights made in the kernel, w = phi U.
 

@@ -30,7 +30,7 @@ class EdgeArgs(Structure):
         + _fields("", "transposed_edge transposed_pointers transposed_matrix transposed_value edge_odd")
         + _fields("atoms edges channels", "row_pointers neighbours receivers reverse")
         + _fields("pairs radial", "pair turned pair_edges")
-        + _fields("", "h w phi U Y g uh uw uphi uU uY out dh dw dphi dU dY")
+        + _fields("", "h w f phi U Y g uh uw uf uphi uU uY out dh dw df dphi dU dY")
         + _fields("chunks threads", "")
     )
 
@@ -68,7 +68,17 @@ class GateArgs(Structure):
     ]
 
 
-Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs
+class RadialArgs(Structure):
+    """`RadialArgs` in radial.h."""
+
+    _fields_ = [
+        *_fields("pairs basis depth functions layers power", "widths weights distances values slopes"),
+        ("cutoff", c_double),
+        *_fields("threads", ""),
+    ]
+
+
+Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs
 Function: TypeAlias = Callable[[Args], None]
 
 
@@ -84,6 +94,7 @@ class Library:
             "edge": (EdgeArgs, ("forward", "backward", "second")),
             "node": (NodeArgs, ("forward", "backward", "second")),
             "gate": (GateArgs, ("forward", "backward", "second")),
+            "radial": (RadialArgs, ("forward",)),
         }
         self._functions: dict[str, Any] = {}
         for kind, (args, names) in kinds.items():

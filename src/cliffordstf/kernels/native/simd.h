@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #if defined(__AVX512F__)
@@ -44,6 +45,32 @@ inline T total(Vec<T> v) {
     T sum = 0;
     for (int i = 0; i < Simd<T>::lanes; ++i) sum += v[i];
     return sum;
+}
+
+// e^x to rounding: x = n ln 2 + r with |r| < 0.35, a polynomial in r, and n in the exponent's bits. Beyond what T can hold
+// the result stops at the last x that it can; NaN stays NaN.
+template <class T>
+inline Vec<T> exponential(Vec<T> x) {
+    constexpr bool SINGLE = sizeof(T) == 4;
+    using Integer = std::conditional_t<SINGLE, int32_t, int64_t>;
+    typedef Integer Bits __attribute__((vector_size(CSTF_VECTOR_BYTES)));
+    constexpr T limit = SINGLE ? T(87) : T(708), round = SINGLE ? T(12582912.0) : T(6755399441055744.0);
+    constexpr T high = SINGLE ? T(0.693359375) : T(6.93147180369123816490e-01);
+    constexpr T low = SINGLE ? T(-2.12194440e-4) : T(1.90821492927058770002e-10);
+    const Vec<T> most = Vec<T>{} + limit;
+    x = x > most ? most : x;
+    x = x < -most ? -most : x;
+    const Vec<T> shifted = x * T(1.44269504088896340736) + round;  // adding `round` leaves no bits behind the point
+    const Vec<T> n = shifted - round, r = (x - n * high) - n * low;
+    Vec<T> sum = Vec<T>{} + T(1);
+    CSTF_UNROLL for (int k = SINGLE ? 7 : 13; k >= 1; --k) sum = sum * r * (T(1) / T(k)) + T(1);
+    Bits bits;
+    std::memcpy(&bits, &shifted, sizeof bits);
+    constexpr Integer one = SINGLE ? Integer(0x3f800000) : static_cast<Integer>(0x3ff0000000000000LL);
+    bits = (bits << (SINGLE ? 23 : 52)) + one;
+    Vec<T> scale;
+    std::memcpy(&scale, &bits, sizeof scale);
+    return sum * scale;
 }
 
 // Scratch memory that a thread keeps between calls.

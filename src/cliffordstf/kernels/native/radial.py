@@ -1,0 +1,57 @@
+"""Radial functions and their slopes on the compiled kernels, for inference."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cliffordstf.kernels.native.kernel import padded_channels
+from cliffordstf.kernels.native.library import RadialArgs, library, threads_for
+
+
+class PreparedRadial:
+    """A network on a Bessel basis, times a polynomial envelope, whose weights stay as they are.
+
+    Args:
+        matrices: Of every layer of the network, (in, out); SiLU stands between them.
+        biases: Of every layer, (out,).
+        layers: Of the model, each of which takes an equal share of the outputs.
+        cutoff: Å.
+        power: Of the envelope.
+    """
+
+    def __init__(
+        self, matrices: Sequence[Tensor], biases: Sequence[Tensor], layers: int, cutoff: float, power: int
+    ) -> None:
+        dtype = matrices[0].dtype
+        kernels = library(dtype)
+        assert kernels is not None
+        self._kernels = kernels
+        widths = [matrices[0].shape[0], *(padded_channels(len(bias), dtype) for bias in biases)]
+        self._widths = np.array(widths, dtype=np.int64)
+        parts: list[Tensor] = []
+        for matrix, bias, rows, columns in zip(matrices, biases, widths[:-1], widths[1:], strict=True):
+            whole = matrix.new_zeros(rows + 1, columns)
+            whole[: matrix.shape[0], : matrix.shape[1]] = matrix
+            whole[rows, : len(bias)] = bias
+            parts.append(whole.flatten())
+        self._weights = torch.cat(parts)
+        self._layers, self._functions = layers, len(biases[-1]) // layers
+        self._args = RadialArgs()
+        self._args.basis, self._args.depth = widths[0], len(matrices)
+        self._args.functions, self._args.layers = self._functions, layers
+        self._args.power, self._args.cutoff = power, cutoff
+        self._args.widths, self._args.weights = self._widths.ctypes.data, self._weights.data_ptr()
+
+    def __call__(self, distances: Tensor) -> tuple[Tensor, Tensor]:
+        """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each."""
+        pairs = len(distances)
+        values = distances.new_empty(self._layers, pairs, self._functions)
+        slopes = torch.empty_like(values)
+        args = RadialArgs.from_buffer_copy(self._args)  # a copy: several threads may be at it
+        args.pairs, args.distances = pairs, distances.data_ptr()
+        args.values, args.slopes = values.data_ptr(), slopes.data_ptr()
+        args.threads = threads_for(2 * pairs * len(self._weights))
+        self._kernels.call("radial_forward", args)
+        return values, slopes

@@ -11,7 +11,7 @@ from typing import Any
 
 from cliffordstf import zoo
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.steps import WARM_UP, Step, StepRecorder, last_loss, read_steps, step_times
+from cliffordstf.bench.steps import WARM_UP, StepRecorder, last_loss, read_steps, step_times
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.timing import MemoryGrowth
 from cliffordstf.errors import ConfigError
@@ -39,8 +39,7 @@ MEMORY_STEPS = 3
 """Updates after which a process has grown as much as it will: gradients and the optimiser's state are there."""
 
 UNITS = {
-    "step_seconds": "s, of a whole update",
-    "gradient_seconds": "s, of an update without its optimiser",
+    "step_seconds": "s",
     "peak_memory_mb": "MB",
     "last_loss": "of train's loss, in units of the root mean square force of the training set",
 }
@@ -52,21 +51,24 @@ class ScalingCell(Cell):
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
         """Train, or go on training; the result, or None if a signal stopped it. A run that diverges is a result."""
-        with StepRecorder(watcher) as recorder:
-            try:
-                run = self._train(directory, recorder)
-            except DivergedError as error:
-                found = self._diverged(error, recorder)
-            else:
-                if run is None:
-                    return None
-                found = self._finished(run)
+        recorder = StepRecorder(watcher)
+        try:
+            run = self._train(directory, recorder)
+        except DivergedError as error:
+            found = self._diverged(error, recorder)
+        else:
+            if run is None:
+                return None
+            found = self._finished(run)
         steps = read_steps(directory)
+        times = step_times(steps)
         return {
             **found,
             "units": UNITS,
             "structures_a_step": recorder.structures_a_step,
-            **_times(steps),
+            "step_seconds": None if times is None else times.median,
+            "step_quartiles": None if times is None else list(times.quartiles),
+            "timed_steps": 0 if times is None else len(times.seconds),
             "peak_memory_mb": peak_memory_of_training(self.config),
             "last_loss": last_loss(steps, LAST),
         }
@@ -93,21 +95,6 @@ class ScalingCell(Cell):
             "validation": None,
             "history": [],
         }
-
-
-def _times(steps: list[Step]) -> dict[str, Any]:
-    """Median and quartiles of the time of an update, and of its part before the optimiser; s."""
-    found = step_times(steps)
-    if found is None:
-        return dict.fromkeys(("step_seconds", "step_quartiles", "gradient_seconds", "gradient_quartiles"))
-    step, gradient = found
-    return {
-        "step_seconds": step.median,
-        "step_quartiles": list(step.quartiles),
-        "gradient_seconds": gradient.median,
-        "gradient_quartiles": list(gradient.quartiles),
-        "timed_steps": len(step.seconds),
-    }
 
 
 def scaling_cell(

@@ -7,6 +7,7 @@ from typing import Any
 from cliffordstf.bench.numbers import spread
 from cliffordstf.bench.paper import paper_models, paper_value
 from cliffordstf.bench.scaling import FAMILIES, LAST
+from cliffordstf.bench.scaling_timing import PARTS
 from cliffordstf.bench.table import Table
 
 Results = Sequence[dict[str, Any]]
@@ -18,26 +19,32 @@ PAPER_LARGE = "10^7"
 def scaling_tables(results: Iterable[dict[str, Any]]) -> list[Table]:
     """Two tables for every data file and number of updates: what a step costs, and what was learned."""
     chosen = list(results)
-    settings = sorted({(result["frames"], result["budget_steps"]) for result in chosen})
-    groups = [[r for r in chosen if (r["frames"], r["budget_steps"]) == setting] for setting in settings]
-    return [table for group in groups for table in (_cost(group), _learned(group))]
+    runs = [result for result in chosen if "budget_steps" in result]
+    timings = [result for result in chosen if result.get("kind") == "timing"]
+    tables = []
+    for frames, steps in sorted({(run["frames"], run["budget_steps"]) for run in runs}):
+        mine = [run for run in runs if (run["frames"], run["budget_steps"]) == (frames, steps)]
+        tables += [_cost(mine, [timing for timing in timings if timing["frames"] == frames]), _learned(mine)]
+    return tables
 
 
-def _cost(chosen: Results) -> Table:
-    machines = " and ".join(sorted({_machine(result) for result in chosen}))
+def _cost(chosen: Results, timings: Results) -> Table:
+    machines = " and ".join(sorted({_machine(result) for result in (*chosen, *timings)}))
     sizes = sorted({result["structures_a_step"] for result in chosen})
     table = Table(
         f"Scaling, cost of a training step with {_listed(sizes)} structures of {chosen[0]['frames']}: median "
-        f"(quartiles), ratio to the small model of the family; memory: growth of the process; {machines}",
+        "(quartiles); side by side: in turn with the other size of the family, with and without the optimiser; "
+        f"memory: growth of the process; {machines}",
         [
             "model",
             "parameters",
             "parameters, paper",
-            "step, s",
-            "ratio",
-            "without optimiser, s",
-            "ratio",
             "memory, MB",
+            "step in its run, s",
+            "step side by side, s",
+            "large / small",
+            "without optimiser, s",
+            "large / small",
         ],
     )
     for recipe, mine in _rows(chosen).items():
@@ -45,11 +52,9 @@ def _cost(chosen: Results) -> Table:
             recipe,
             f"{mine[0]['parameters']:,}",
             _paper_parameters(mine[0]["model"]),
-            _seconds(mine, "step"),
-            _ratio(mine, chosen, "step"),
-            _seconds(mine, "gradient"),
-            _ratio(mine, chosen, "gradient"),
             _known(mine, "peak_memory_mb", 0),
+            _seconds(mine),
+            *(text for part in PARTS for text in _side_by_side(recipe, part, timings)),
         )
     return table
 
@@ -93,26 +98,28 @@ def _order(result: dict[str, Any]) -> tuple[int, int]:
     return families[0] if families else len(FAMILIES), result["parameters"]
 
 
-def _seconds(mine: Results, part: str) -> str:
-    known = [result for result in mine if result[f"{part}_seconds"] is not None]
+def _seconds(mine: Results) -> str:
+    known = [result for result in mine if result["step_seconds"] is not None]
     if len(known) != 1:
-        return _known(mine, f"{part}_seconds", 3)
-    low, high = known[0][f"{part}_quartiles"]
-    return f"{known[0][f'{part}_seconds']:.3f} ({low:.3f} to {high:.3f})"
+        return _known(mine, "step_seconds", 3)
+    return _with_quartiles(known[0]["step_seconds"], known[0]["step_quartiles"], 3)
 
 
-def _ratio(mine: Results, every: Results, part: str) -> str:
-    """Time over that of the small model of the family with the same options, seed and machine."""
-    small = next((small for small, large in FAMILIES.values() if large == mine[0]["model"]), None)
-    pairs = [(result, other) for result in mine for other in every if other["model"] == small]
-    times = [
-        (large[f"{part}_seconds"], little[f"{part}_seconds"])
-        for large, little in pairs
-        if all(large[name] == little[name] for name in ("overrides", "seed", "structures_a_step"))
-        and _machine(large) == _machine(little)
-    ]
-    ratios = [large / little for large, little in times if None not in (large, little)]
-    return spread(ratios, 2) if ratios else ""
+def _side_by_side(recipe: str, part: str, timings: Results) -> tuple[str, str]:
+    """Time of a part of an update, and how many times that of the small model it is."""
+    for timing in timings:
+        for size in ("small", "large"):
+            if timing[size] == recipe:
+                found, over = timing["seconds"][f"{size} {part}"], timing["ratios"][part]
+                seconds = _with_quartiles(found["median"], found["quartiles"], 3)
+                times = _with_quartiles(over["median"], (over["low"], over["high"]), 1)
+                return seconds, times if size == "large" else ""
+    return "", ""
+
+
+def _with_quartiles(median: float, quartiles: Sequence[float], digits: int) -> str:
+    low, high = quartiles
+    return f"{median:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def _known(mine: Results, name: str, digits: int) -> str:

@@ -1,13 +1,8 @@
 """What every update of a run took and gave, kept beside the run so that a restart does not lose it."""
 
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
-
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from cliffordstf.bench.timing import Timing
 from cliffordstf.train.loop import Progress
@@ -26,21 +21,17 @@ class Step:
         number: Of the update, from 1 on.
         sitting: Its number since the process was started.
         seconds: Training time up to its end, over all sittings.
-        optimiser: Seconds of it that the optimiser took, with the gradients at hand.
         loss: Of its batch.
     """
 
     number: int
     sitting: int
     seconds: float
-    optimiser: float
     loss: float
 
 
 class StepRecorder:
     """A watcher that appends a line for each update to a file in the run's folder, and tells another watcher.
-
-    Used as a context: while it is open, it also times the optimiser's part of every update in this process.
 
     Args:
         listener: Told everything as well; None for nobody.
@@ -50,31 +41,8 @@ class StepRecorder:
         self._listener = listener or Silence()
         self._path: Path | None = None
         self._sitting = 0
-        self._started = self._optimiser = 0.0
-        self._hooks: tuple[Any, ...] = ()
         self.parameters = 0
         self.structures_a_step = 0
-
-    def __enter__(self) -> Self:
-        """Begin to time optimisers."""
-        self._hooks = (
-            register_optimizer_step_pre_hook(self._before_optimiser),
-            register_optimizer_step_post_hook(self._after_optimiser),
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave optimisers alone again."""
-        for hook in self._hooks:
-            hook.remove()
-
-    def _before_optimiser(self, *_: Any) -> None:
-        self._started = time.perf_counter()
-
-    def _after_optimiser(self, *_: Any) -> None:
-        self._optimiser = time.perf_counter() - self._started
 
     def prepared(self, setup: Setup, directory: Path) -> None:
         """Note the sizes of model and batch."""
@@ -87,7 +55,7 @@ class StepRecorder:
         """Write a line; the clock of the training stands still meanwhile."""
         assert self._path is not None
         self._sitting += 1
-        values = (progress.step, self._sitting, progress.seconds, self._optimiser, loss)
+        values = (progress.step, self._sitting, progress.seconds, loss)
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(",".join(map(repr, values)) + "\n")
         self._listener.step(progress, share, loss)
@@ -108,21 +76,19 @@ def read_steps(directory: Path) -> list[Step]:
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     fields = [line.split(",") for line in lines]
     # A killed process may leave a line without its end.
-    whole = [f for f in fields if len(f) == 5 and f[4]]
-    steps = [Step(int(f[0]), int(f[1]), *(float(text) for text in f[2:])) for f in whole]
+    whole = [f for f in fields if len(f) == 4 and f[3]]
+    steps = [Step(int(f[0]), int(f[1]), float(f[2]), float(f[3])) for f in whole]
     return sorted({step.number: step for step in steps}.values(), key=lambda step: step.number)
 
 
-def step_times(steps: list[Step]) -> tuple[Timing, Timing] | None:
-    """Of every update after the warm-up of its sitting: the whole, and without the optimiser; None if there is none."""
-    timed = [
-        (after.seconds - before.seconds, after.optimiser)
+def step_times(steps: list[Step]) -> Timing | None:
+    """Seconds of every update after the warm-up of its sitting; None if there is none."""
+    seconds = tuple(
+        after.seconds - before.seconds
         for before, after in pairwise(steps)
         if after.sitting > WARM_UP and after.number == before.number + 1
-    ]
-    if not timed:
-        return None
-    return Timing(tuple(whole for whole, _ in timed)), Timing(tuple(whole - part for whole, part in timed))
+    )
+    return Timing(seconds) if seconds else None
 
 
 def last_loss(steps: list[Step], count: int) -> float | None:

@@ -14,7 +14,8 @@ from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
-from cliffordstf.bench.scaling import models_here, scaling_cell
+from cliffordstf.bench.scaling import FAMILIES, models_here, scaling_cell
+from cliffordstf.bench.scaling_timing import scaling_timing
 from cliffordstf.bench.sweep import Job
 from cliffordstf.cli.sweeps import study
 from cliffordstf.errors import ConfigError
@@ -256,11 +257,17 @@ def scaling(
         names, missing = models_here()
         for reason in missing.values():
             Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
-    return [
+    timings = [
+        scaling_timing(data, family, overrides=overrides or (), label=recipe)
+        for family, pair in FAMILIES.items()
+        if set(pair) <= set(names)
+    ]
+    runs = [
         scaling_cell(data, steps=steps, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in _numbers(seeds)
         for model in names
     ]
+    return [*timings, *runs]
 
 
 def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:

@@ -217,7 +217,7 @@ class Trainer:
 
     def _timed_step(self, indices: list[int]) -> None:
         started = time.perf_counter()
-        loss = self._step(indices)
+        loss = self.update(indices)
         elapsed = parallel.share(time.perf_counter() - started)
         progress = self.progress
         progress.seconds += elapsed
@@ -227,13 +227,23 @@ class Trainer:
         progress.loss_count += 1
         self.hooks.step(progress, self.share_done(), loss)
 
-    def _step(self, indices: list[int]) -> float:
-        """One update; under torchrun each process takes its part of the batch and the gradients are added."""
-        share = self.share_done()
-        self.progress.learning_rate = self.schedule.rate(self.progress.step, share)
+    def update(self, indices: list[int]) -> float:
+        """One update of the weights by a batch of the training set; its loss."""
+        self.progress.learning_rate = self.schedule.rate(self.progress.step, self.share_done())
         for group in self.optimizer.param_groups:
             group["lr"] = self.progress.learning_rate
         self.fading.apply(self.optimizer, self._share_of_a_step())
+        loss = self.gradient(indices)
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update()
+        return loss
+
+    def gradient(self, indices: list[int]) -> float:
+        """The loss of a batch, and its clipped gradient in the weights.
+
+        Under torchrun each process takes its part of the batch and the gradients are added.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         mine = indices[parallel.rank() :: parallel.world()]
         device = self.potential.species_of_number.device
@@ -246,7 +256,7 @@ class Trainer:
         counts = parallel.sum_over_processes(sums.counts if sums is not None else zeros)
         loss = zeros.sum()
         if sums is not None:
-            loss = combine(self.config.loss, sums, counts, share)
+            loss = combine(self.config.loss, sums, counts, self.share_done())
             with differentiate("parameter"):
                 loss.backward(inputs=self._weights)
         parallel.sum_gradients(self.potential)
@@ -259,9 +269,6 @@ class Trainer:
                 "optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; the weights before this "
                 f"step are in {self.checkpoint}."
             )
-        self.optimizer.step()
-        if self.average is not None:
-            self.average.update()
         return total
 
     def _validate(self) -> None:

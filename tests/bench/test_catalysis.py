@@ -65,6 +65,21 @@ def test_periodic_images_can_be_left_out(slabs, tmp_path):
     assert len(catalysis_table([alone, periodic], "oc20", "is2re").rows) == 3
 
 
+def test_elements_of_the_test_sets_are_known_before_training(slabs, tmp_path):
+    """A whole run would be lost if they were missed only when it is over."""
+    other = Atoms(
+        "Ar4Kr", [[0, 0, 0], [2.2, 0, 0], [0, 2.2, 2], [2.2, 2.2, 2], [1, 1, 4]], cell=[4.4, 4.4, 20], pbc=True
+    )
+    other.calc = LennardJones(sigma=2.2, epsilon=0.1, rc=5.0)
+    other.get_forces()
+    other.set_constraint(FixAtoms([0, 1]))
+    write(slabs["val_id"], other)
+    (result,) = run(tmp_path, slabs, "--recipe", "tiny")
+    assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
+    # A second call finds the same run, not one with other options.
+    assert run(tmp_path, slabs, "--recipe", "tiny") == [result]
+
+
 def test_mistakes_are_named(slabs):
     with pytest.raises(ConfigError, match="did you mean 's2ef'"):
         catalysis_cell("oc20", "s2ff", slabs["train"], {})

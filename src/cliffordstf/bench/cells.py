@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.evaluate import evaluate
@@ -41,13 +42,24 @@ class Cell:
         return None if result is None else self._result(result)
 
     def _train(self, directory: Path, watcher: Watcher | None) -> RunResult | None:
+        config = self._complete_config()
         if (directory / "config.yaml").is_file():
-            if load_config(directory / "config.yaml", []) != self.config:
+            if load_config(directory / "config.yaml", []) != config:
                 raise ConfigError(
                     f"{directory} holds a run with other options than these; remove it, or name the recipe differently."
                 )
             return resume(directory, watcher)
-        return train(self.config, directory, watcher)
+        return train(config, directory, watcher)
+
+    def _complete_config(self) -> TrainConfig:
+        """The run, with the elements of the further test sets: at their evaluation it would be too late for them."""
+        if not self.tests:
+            return self.config
+        frames = [frame for file in self.tests.values() for frame in load_frames(str(file), self.config.data)[0]]
+        numbers = {int(number) for frame in frames for number in frame.structure.numbers}
+        asked = self.config.model.get("elements")
+        elements = sorted(numbers | set(element_numbers(asked) if asked else ()))
+        return self.config.model_copy(update={"model": {**self.config.model, "elements": elements}})
 
     def _result(self, result: RunResult) -> dict[str, Any]:
         """Budget, provenance, config and the metrics of the test sets."""

@@ -67,6 +67,16 @@ def test_the_scale_may_be_the_spread_of_the_energies(slabs):
     assert scales == pytest.approx({"auto": 1.0, "energy": (35 / 12) ** 0.5, "2.5": 2.5})
 
 
+def test_one_structure_with_huge_forces_does_not_set_the_scale(slabs):
+    images = ase.io.read(slabs, ":")
+    huge = np.ones((4, 3))
+    huge[-1] = 1e4
+    images[0].calc = SinglePointCalculator(images[0], energy=0.0, forces=huge)
+    ase.io.write(slabs, [images[0], *images[1:] * 30])
+    options = [f"data.train={slabs}", "data.valid=0", "model.preset=default/small", "model.channels=4"]
+    assert float(prepare(load_config(None, options)).potential.reference.scale) == pytest.approx(1.0)
+
+
 def test_structures_are_left_out_by_id(tmp_path):
     folder = tmp_path / "raw"
     folder.mkdir()

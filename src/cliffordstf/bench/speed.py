@@ -35,17 +35,17 @@ class SpeedSettings:
         repetitions: Rounds of interleaved measurements.
         limit: Seconds per contender and kind of measurement.
         minimum: Rounds that also the slowest contenders run.
-        deadline: Seconds for each kind of measurement, after which rounds are no longer begun.
         boxes: Sizes of the periodic box, atoms.
         with_peers: Whether installed peers take part.
+        deadline: Seconds for each kind of measurement, after which rounds are no longer begun.
     """
 
     repetitions: int = 15
     limit: float = 60.0
     minimum: int = 3
-    deadline: float = 3600.0
     boxes: tuple[int, ...] = BOXES
     with_peers: bool = True
+    deadline: float = 3600.0
 
     @classmethod
     def quick(cls) -> "SpeedSettings":

@@ -18,7 +18,7 @@ from cliffordstf.data.linear_references import linear_references
 from cliffordstf.data.readers import Source, read_frames
 from cliffordstf.data.references import ReferenceMode, References, find_references
 from cliffordstf.data.splits import fingerprints, leaked, random_split
-from cliffordstf.data.structure import Structure, element_numbers, symbol
+from cliffordstf.data.structure import FloatArray, Structure, element_numbers, symbol
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import AnyConfig
@@ -163,12 +163,12 @@ def energy_spread(frames: Sequence[Frame], references: References) -> float:
 
 
 def force_scale(frames: Sequence[Frame], references: References) -> float:
-    """The energy scale: root mean square force component of the training set, eV/Å.
+    """The energy scale: root mean square force component of the training set, eV/Å, a few huge forces left out.
 
     Without forces, the standard deviation of the energy per atom beyond the free atoms, eV.
     """
     parts = [frame.forces[np.isfinite(frame.forces).all(axis=1)] for frame in frames if frame.forces is not None]
-    forces = np.concatenate(parts) if parts else np.zeros((0, 3))
+    forces = _usual(np.concatenate(parts)) if parts else np.zeros((0, 3))
     if len(forces) and (rms := float(np.sqrt((forces**2).mean()))) > 1e-6:
         return rms
     residuals = [
@@ -177,6 +177,18 @@ def force_scale(frames: Sequence[Frame], references: References) -> float:
         if f.energy is not None and f.has_energy
     ]
     return max(float(np.std(residuals)) if residuals else 0.0, SMALLEST_SCALE)
+
+
+HUGE = 10.0
+"""Times the 99th percentile of the forces' norms. Relaxations may start with atoms on top of each other; one such
+structure would set the scale of all others."""
+
+
+def _usual(forces: FloatArray) -> FloatArray:
+    """Forces (atoms, 3) without those that are far larger than 99 % of them."""
+    norms = np.linalg.norm(forces, axis=1)
+    bound = HUGE * float(np.percentile(norms, 99)) if len(norms) else 0.0
+    return forces[norms <= bound] if bound > 0 else forces
 
 
 @dataclass(frozen=True)

@@ -78,10 +78,15 @@ def test_the_roofline_counts_and_times_the_edge_operator():
         assert values["share"] == pytest.approx(values["roofline"] / values["seconds"], abs=0.05)
 
 
-def test_the_peaks_of_this_machine_are_measured():
-    machine = measure_machine()
-    assert machine.gflops > 0.1
-    assert machine.bandwidth > 0.1
+def test_this_machine_is_not_outrun():
+    """Peaks are the larger of two measurements: a busy moment would make the operator look too fast."""
+    before = measure_machine()
+    potential = build("default", elements=[1, 6, 8], seed=0, channels=16)
+    found = edge_operator(potential, potential.batch([aspirin(0)]), before)
+    after = measure_machine()
+    slower = min(1.0, before.gflops / after.gflops, before.bandwidth / after.bandwidth)
+    for values in found.values():
+        assert 0 < values["share"] * slower < 2
 
 
 def test_the_whole_benchmark_in_small(monkeypatch):

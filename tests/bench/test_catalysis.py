@@ -46,6 +46,7 @@ def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
     (result,) = run(tmp_path, slabs, "--recipe", "tiny")
     assert result["config"]["data"]["free_atoms_only"]
     assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
+    assert result["tests"]["val_id"]["zero_energy_mae_mev"] > 1
     splits = load_splits(catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}).config.data)
     assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
     table = catalysis_table([result], "oc20", "s2ef")
@@ -76,6 +77,7 @@ def test_elements_of_the_test_sets_are_known_before_training(slabs, tmp_path):
     write(slabs["val_id"], other)
     (result,) = run(tmp_path, slabs, "--recipe", "tiny")
     assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
+    assert result["tests"]["val_id"]["zero_energy_mae_mev"] > 1
     # A second call finds the same run, not one with other options.
     assert run(tmp_path, slabs, "--recipe", "tiny") == [result]
 

@@ -61,6 +61,14 @@ def test_zero_rows(potential):
         np.testing.assert_allclose(zero(one), energies.mean())
 
 
+def test_zero_row_of_data_that_a_fit_would_reproduce(potential):
+    frames = exact_frames(potential, 2)
+    assert len({len(frame.structure) for frame in frames}) == 2
+    per_atom = [frame.energy / len(frame.structure) for frame in frames]
+    zero = own_constant_energy(Dataset(frames, potential.cutoff))
+    np.testing.assert_allclose(zero, [np.mean(per_atom) * len(frame.structure) for frame in frames])
+
+
 def test_cosine_of_opposite_and_missing_forces(potential):
     frame = exact_frames(potential, 1)[0]
     labels = -frame.forces

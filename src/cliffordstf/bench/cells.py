@@ -85,7 +85,8 @@ class Cell:
     def _evaluate(self, result: RunResult, file: Path) -> dict[str, Any]:
         """Errors on a further test set; energies themselves too if it is small, as scans are."""
         frames = load_frames(str(file), self.config.data)[0]
-        evaluation = evaluate(result.potential, Dataset(frames, result.potential.cutoff), BatchPlan(32, 2000))
+        dataset = Dataset(frames, result.potential.cutoff)
+        evaluation = evaluate(result.potential, dataset, BatchPlan(32, 2000), result.zero)
         metrics = compute_metrics(evaluation)
         if len(frames) > SCAN:
             return metrics

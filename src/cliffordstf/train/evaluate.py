@@ -37,14 +37,21 @@ def constant_energy(train: Dataset, references: References) -> ZeroModel:
 
 
 def own_constant_energy(dataset: Dataset) -> FloatArray:
-    """The zero row without a training set: a least-squares fit of energies per element to the data themselves."""
+    """The zero row without a training set: a least-squares fit of energies per element to the data themselves.
+
+    Where so few structures, or so many compositions, leave a fit without error, it says nothing: the mean energy per atom is
+    taken instead.
+    """
     elements = sorted({int(number) for frame in dataset.frames for number in frame.structure.numbers})
     matrix = composition_matrix(dataset.frames, elements)
     energies = np.array([np.nan if f.energy is None else f.energy for f in dataset.frames], dtype=np.float64)
     known = np.isfinite(energies)
     if not known.any():
         return np.full(len(energies), np.nan)
-    solution = np.linalg.lstsq(matrix[known], energies[known], rcond=None)[0]
+    solution, _, rank, _ = np.linalg.lstsq(matrix[known], energies[known], rcond=None)
+    if rank == known.sum():
+        atoms = matrix.sum(axis=1)
+        return np.asarray(atoms * np.mean(energies[known] / atoms[known]))
     return np.asarray(matrix @ solution)
 
 

@@ -60,6 +60,7 @@ class RunResult:
         metrics: The same by name, as `compute_metrics` gives them.
         history: One row per validation.
         provenance: Where it comes from.
+        zero: Energies of the zero-information model of its training set, for the evaluation of further test sets.
     """
 
     directory: Path
@@ -68,6 +69,7 @@ class RunResult:
     metrics: dict[str, dict[str, Any]]
     history: list[dict[str, Any]]
     provenance: dict[str, Any]
+    zero: ZeroModel
 
 
 def free_directory(base: Path) -> Path:
@@ -166,7 +168,7 @@ def _finish(
     save_model(potential, directory / "model.safetensors", provenance)
     report = {"provenance": provenance, **metrics}
     (directory / "metrics.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return RunResult(directory, potential, evaluations, metrics, progress.history, provenance)
+    return RunResult(directory, potential, evaluations, metrics, progress.history, provenance, zero)
 
 
 def headline(metrics: dict[str, Any]) -> dict[str, Any]:

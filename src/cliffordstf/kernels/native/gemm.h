@@ -1,13 +1,14 @@
 // Small matrix products on rows that lie anywhere in memory. Widths along `n` are multiples of the vector length.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "simd.h"
 
 namespace cstf {
 
-// c[r][n] (+)= sum_k a[r][k] b[k][n] for R rows and NV vectors.
+// c[r][0..NV vectors] (+)= sum_k a[r][k] b[k][...] for R rows, with c beginning n numbers into its rows.
 template <class T, int R, int NV, bool ADD>
 inline void tile_nn(const T* const* a, int depth, const T* b, ptrdiff_t ldb, T* const* c, int n) {
     constexpr int W = Simd<T>::lanes;
@@ -16,7 +17,7 @@ inline void tile_nn(const T* const* a, int depth, const T* b, ptrdiff_t ldb, T* 
         CSTF_UNROLL for (int v = 0; v < NV; ++v) acc[r][v] = ADD ? load(c[r] + n + v * W) : Vec<T>{};
     for (int k = 0; k < depth; ++k) {
         Vec<T> bv[NV];
-        CSTF_UNROLL for (int v = 0; v < NV; ++v) bv[v] = load(b + k * ldb + n + v * W);
+        CSTF_UNROLL for (int v = 0; v < NV; ++v) bv[v] = load(b + k * ldb + v * W);
         CSTF_UNROLL for (int r = 0; r < R; ++r) {
             const T s = a[r][k];
             CSTF_UNROLL for (int v = 0; v < NV; ++v) acc[r][v] += s * bv[v];
@@ -26,55 +27,127 @@ inline void tile_nn(const T* const* a, int depth, const T* b, ptrdiff_t ldb, T* 
         CSTF_UNROLL for (int v = 0; v < NV; ++v) store(c[r] + n + v * W, acc[r][v]);
 }
 
-template <class T, int R, bool ADD>
-inline void rows_nn(const T* const* a, int depth, const T* b, ptrdiff_t ldb, T* const* c, int n, int vectors) {
-    if (vectors == 2) tile_nn<T, R, 2, ADD>(a, depth, b, ldb, c, n);
-    else tile_nn<T, R, 1, ADD>(a, depth, b, ldb, c, n);
+// Call f(first row, rows) for tiles of at most six rows, none of them so small that it would wait for its own results
+// unless there are no more rows.
+template <class F>
+inline void row_tiles(int rows, F&& f) {
+    int r = 0;
+    for (; rows - r > 8; r += 6) f(r, std::integral_constant<int, 6>{});
+    switch (rows - r) {
+        case 8: f(r, std::integral_constant<int, 4>{}); r += 4; [[fallthrough]];
+        case 4: f(r, std::integral_constant<int, 4>{}); break;
+        case 7: f(r, std::integral_constant<int, 4>{}); r += 4; [[fallthrough]];
+        case 3: f(r, std::integral_constant<int, 3>{}); break;
+        case 6: f(r, std::integral_constant<int, 6>{}); break;
+        case 5: f(r, std::integral_constant<int, 5>{}); break;
+        case 2: f(r, std::integral_constant<int, 2>{}); break;
+        case 1: f(r, std::integral_constant<int, 1>{}); break;
+        default: break;
+    }
 }
 
 template <class T, bool ADD>
 void gemm_nn(int rows, const T* const* a, int depth, const T* b, ptrdiff_t ldb, T* const* c, int width) {
     constexpr int W = Simd<T>::lanes;
+    for (int n = 0; n < width; n += 2 * W)
+        row_tiles(rows, [&](int r, auto count) {
+            if (n + 2 * W <= width) tile_nn<T, count, 2, ADD>(a + r, depth, b + n, ldb, c + r, n);
+            else tile_nn<T, count, 1, ADD>(a + r, depth, b + n, ldb, c + r, n);
+        });
+}
+
+// A matrix b (depth, width) as panels of two vectors of columns, one after the other, so that what the products below
+// read lies together: panel, row, column. The last panel may have one vector only.
+template <class T>
+struct Panels {
+    static constexpr int WIDTH = 2 * Simd<T>::lanes;
+
+    static std::vector<T> packed(const T* b, int depth, int width) {
+        std::vector<T> result(static_cast<size_t>(depth) * width);
+        each(depth, width, [&](int k, int n, int count, size_t place) {
+            std::copy(b + static_cast<size_t>(k) * width + n, b + static_cast<size_t>(k) * width + n + count,
+                      result.data() + place);
+        });
+        return result;
+    }
+
+    static void unpack(const T* panels, int depth, int width, T* b) {
+        each(depth, width, [&](int k, int n, int count, size_t place) {
+            std::copy(panels + place, panels + place + count, b + static_cast<size_t>(k) * width + n);
+        });
+    }
+
+  private:
+    template <class F>
+    static void each(int depth, int width, F&& f) {
+        for (int n = 0; n < width; n += WIDTH) {
+            const int count = std::min(WIDTH, width - n);
+            for (int k = 0; k < depth; ++k) f(k, n, count, static_cast<size_t>(n) * depth + static_cast<size_t>(k) * count);
+        }
+    }
+};
+
+// c (+)= a b with b in panels.
+template <class T, bool ADD>
+void panels_nn(int rows, const T* const* a, int depth, const T* b, T* const* c, int width) {
+    constexpr int W = Simd<T>::lanes;
     for (int n = 0; n < width; n += 2 * W) {
-        const int vectors = n + 2 * W <= width ? 2 : 1;
-        int r = 0;
-        // Eight rows are four and four: a rest of two would wait for its own results.
-        for (; r + 6 <= rows && rows - r != 8; r += 6) rows_nn<T, 6, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
-        for (; r + 4 <= rows; r += 4) rows_nn<T, 4, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
-        if (r + 2 <= rows) { rows_nn<T, 2, ADD>(a + r, depth, b, ldb, c + r, n, vectors); r += 2; }
-        if (r < rows) rows_nn<T, 1, ADD>(a + r, depth, b, ldb, c + r, n, vectors);
+        const T* panel = b + static_cast<size_t>(n) * depth;
+        row_tiles(rows, [&](int r, auto count) {
+            if (n + 2 * W <= width) tile_nn<T, count, 2, ADD>(a + r, depth, panel, 2 * W, c + r, n);
+            else tile_nn<T, count, 1, ADD>(a + r, depth, panel, W, c + r, n);
+        });
     }
 }
 
-// c[r][k] += sum_n a[r][n] b[k][n] for R rows and Q columns.
+// acc[r][q] += sum_n a[r][n] b[k + q][n] for R rows and Q columns, over whole panels from `first` to `last`; the sums are
+// vectors of partial sums, `columns` of them a row.
 template <class T, int R, int Q>
-inline void tile_nt(const T* const* a, const T* b, ptrdiff_t ldb, int width, T* const* c, int k) {
+inline void tile_nt(const T* const* a, const T* b, int depth, int k, int first, int last, int step, T* sums, int columns) {
     constexpr int W = Simd<T>::lanes;
-    Vec<T> acc[R][Q] = {};
-    for (int n = 0; n < width; n += W) {
-        Vec<T> bv[Q];
-        CSTF_UNROLL for (int q = 0; q < Q; ++q) bv[q] = load(b + (k + q) * ldb + n);
-        CSTF_UNROLL for (int r = 0; r < R; ++r) {
-            const Vec<T> av = load(a[r] + n);
-            CSTF_UNROLL for (int q = 0; q < Q; ++q) acc[r][q] += av * bv[q];
+    Vec<T> acc[R][Q];
+    CSTF_UNROLL for (int r = 0; r < R; ++r)
+        CSTF_UNROLL for (int q = 0; q < Q; ++q) acc[r][q] = load(sums + (r * columns + k + q) * W);
+    for (int n = first; n < last; n += step) {
+        const T* panel = b + static_cast<size_t>(n) * depth + k * step;
+        for (int v = 0; v < step; v += W) {
+            Vec<T> bv[Q];
+            CSTF_UNROLL for (int q = 0; q < Q; ++q) bv[q] = load(panel + q * step + v);
+            CSTF_UNROLL for (int r = 0; r < R; ++r) {
+                const Vec<T> av = load(a[r] + n + v);
+                CSTF_UNROLL for (int q = 0; q < Q; ++q) acc[r][q] += av * bv[q];
+            }
         }
     }
     CSTF_UNROLL for (int r = 0; r < R; ++r)
-        CSTF_UNROLL for (int q = 0; q < Q; ++q) c[r][k + q] += total<T>(acc[r][q]);
+        CSTF_UNROLL for (int q = 0; q < Q; ++q) store(sums + (r * columns + k + q) * W, acc[r][q]);
 }
 
+// c[r][k] += sum_n a[r][n] b[k][n] with b in panels; `sums` holds rows * depth vectors. A stretch of columns is used for
+// all rows and all k while it is in the first cache.
 template <class T>
-void gemm_nt(int rows, const T* const* a, int width, const T* b, ptrdiff_t ldb, T* const* c, int columns) {
-    int k = 0;
-    auto strip = [&](auto q) {
-        constexpr int Q = decltype(q)::value;
+void panels_nt(int rows, const T* const* a, int width, const T* b, int depth, T* const* c, T* sums) {
+    constexpr int W = Simd<T>::lanes, step = 2 * W, stretch = 16 * step;
+    std::fill(sums, sums + static_cast<size_t>(rows) * depth * W, T(0));
+    auto over = [&](int first, int last, auto panel) {
+        constexpr int P = decltype(panel)::value;
         int r = 0;
-        for (; r + 2 <= rows; r += 2) tile_nt<T, 2, Q>(a + r, b, ldb, width, c + r, k);
-        if (r < rows) tile_nt<T, 1, Q>(a + r, b, ldb, width, c + r, k);
-        k += Q;
+        auto strip = [&](auto count) {
+            constexpr int R = decltype(count)::value;
+            T* place = sums + static_cast<size_t>(r) * depth * W;
+            int k = 0;
+            for (; k + 4 <= depth; k += 4) tile_nt<T, R, 4>(a + r, b, depth, k, first, last, P, place, depth);
+            for (; k < depth; ++k) tile_nt<T, R, 1>(a + r, b, depth, k, first, last, P, place, depth);
+            r += R;
+        };
+        while (r + 2 <= rows) strip(std::integral_constant<int, 2>{});
+        if (r < rows) strip(std::integral_constant<int, 1>{});
     };
-    while (k + 4 <= columns) strip(std::integral_constant<int, 4>{});
-    while (k < columns) strip(std::integral_constant<int, 1>{});
+    const int whole = width / step * step;
+    for (int n = 0; n < whole; n += stretch) over(n, std::min(whole, n + stretch), std::integral_constant<int, step>{});
+    if (whole < width) over(whole, width, std::integral_constant<int, W>{});
+    for (int r = 0; r < rows; ++r)
+        for (int k = 0; k < depth; ++k) c[r][k] += total<T>(load(sums + (static_cast<size_t>(r) * depth + k) * W));
 }
 
 // c[k][n] += sum_r a[r][k] b[r][n] for Q rows of c and NV vectors.
@@ -83,7 +156,7 @@ inline void tile_tn(int rows, const T* const* a, int k, const T* const* b, int n
     constexpr int W = Simd<T>::lanes;
     Vec<T> acc[Q][NV];
     CSTF_UNROLL for (int q = 0; q < Q; ++q)
-        CSTF_UNROLL for (int v = 0; v < NV; ++v) acc[q][v] = load(c + (k + q) * ldc + n + v * W);
+        CSTF_UNROLL for (int v = 0; v < NV; ++v) acc[q][v] = load(c + (k + q) * ldc + v * W);
     for (int r = 0; r < rows; ++r) {
         Vec<T> bv[NV];
         CSTF_UNROLL for (int v = 0; v < NV; ++v) bv[v] = load(b[r] + n + v * W);
@@ -93,24 +166,29 @@ inline void tile_tn(int rows, const T* const* a, int k, const T* const* b, int n
         }
     }
     CSTF_UNROLL for (int q = 0; q < Q; ++q)
-        CSTF_UNROLL for (int v = 0; v < NV; ++v) store(c + (k + q) * ldc + n + v * W, acc[q][v]);
+        CSTF_UNROLL for (int v = 0; v < NV; ++v) store(c + (k + q) * ldc + v * W, acc[q][v]);
 }
 
 template <class T>
 void gemm_tn(int rows, const T* const* a, int columns, const T* const* b, int width, T* c, ptrdiff_t ldc) {
     constexpr int W = Simd<T>::lanes;
+    for (int n = 0; n < width; n += 2 * W)
+        row_tiles(columns, [&](int k, auto count) {
+            if (n + 2 * W <= width) tile_tn<T, count, 2>(rows, a, k, b, n, c + n, ldc);
+            else tile_tn<T, count, 1>(rows, a, k, b, n, c + n, ldc);
+        });
+}
+
+// The same with c in panels.
+template <class T>
+void panels_tn(int rows, const T* const* a, int columns, const T* const* b, int width, T* c) {
+    constexpr int W = Simd<T>::lanes;
     for (int n = 0; n < width; n += 2 * W) {
-        const bool two = n + 2 * W <= width;
-        int k = 0;
-        auto strip = [&](auto q) {
-            constexpr int Q = decltype(q)::value;
-            if (two) tile_tn<T, Q, 2>(rows, a, k, b, n, c, ldc);
-            else tile_tn<T, Q, 1>(rows, a, k, b, n, c, ldc);
-            k += Q;
-        };
-        while (k + 6 <= columns && columns - k != 8) strip(std::integral_constant<int, 6>{});
-        while (k + 4 <= columns) strip(std::integral_constant<int, 4>{});
-        while (k < columns) strip(std::integral_constant<int, 1>{});
+        T* panel = c + static_cast<size_t>(n) * columns;
+        row_tiles(columns, [&](int k, auto count) {
+            if (n + 2 * W <= width) tile_tn<T, count, 2>(rows, a, k, b, n, panel, 2 * W);
+            else tile_tn<T, count, 1>(rows, a, k, b, n, panel, W);
+        });
     }
 }
 

@@ -23,101 +23,109 @@ struct Path {
     int32_t diagonal;    // whether M is diagonal, as it is for a scalar edge track
 };
 
+// A block of edges. They have a sender and a receiver each; `one_receiver` says that all have the same receiver, whose sums
+// can then stay in registers from edge to edge.
 template <class T>
 struct Block {
     int edges;
     int channels;
-    const T* h[EDGES];       // features of the neighbours
+    bool one_receiver;
+    bool adds;               // to gradients of the weights that are there already
+    const T* h[EDGES];       // features of the sender
     const T* uh[EDGES];      // cotangents of their gradients
-    const T* gn[EDGES];      // gradients of the result at the neighbours
+    const T* gn[EDGES];      // gradients of the result at the sender
+    const T* g[EDGES];       // gradients of the result at the receiver
     const T* w[EDGES];       // weights
     const T* uw[EDGES];      // cotangents of their gradients
     T* dw[EDGES];            // gradients of the weights
     T* dw1[EDGES];           // first-order gradients of the weights, when a second-order pass needs them
+    T* out[EDGES];           // sums at the receiver, components of the result
+    T* dh[EDGES];            // sums at the receiver, components of the features
     const T* m;              // M, (entries, EDGES)
     const T* m2;
-    const T* g;              // gradient of the result at this atom
-    T* out;                  // sum at this atom, components of the result
-    T* dh;                   // sum at this atom, components of the features
+
+    // End of the edges from e on that have one receiver.
+    int run(int e) const { return one_receiver ? edges : e + 1; }
 };
 
-// out_c += w (M h)_c
-template <class T, int DA, int DC, bool DIAGONAL>
-void path_forward(const Path& p, const Block<T>& k) {
-    const int C = k.channels;
-    const T* m = k.m + p.matrix * EDGES;
-    T* out = k.out + p.target * C;
-    for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
-        Vec<T> sum[DC];
-        CSTF_UNROLL for (int c = 0; c < DC; ++c) sum[c] = load(out + c * C + ch);
-        for (int e = 0; e < k.edges; ++e) {
-            const T* h = k.h[e] + p.source * C + ch;
-            const Vec<T> w = load(k.w[e] + p.weight * C + ch);
-            Vec<T> x[DA];
-            CSTF_UNROLL for (int a = 0; a < DA; ++a) x[a] = load(h + a * C);
-            CSTF_UNROLL for (int c = 0; c < DC; ++c) {
-                Vec<T> t{};
-                CSTF_UNROLL for (int a = 0; a < DA; ++a)
-                    if (!DIAGONAL || a == c) t += m[(c * DA + a) * EDGES + e] * x[a];
-                sum[c] += w * t;
-            }
-        }
-        CSTF_UNROLL for (int c = 0; c < DC; ++c) store(out + c * C + ch, sum[c]);
-    }
+// sums += sign . sum, D rows that are C apart
+template <class T, int D>
+inline void add_to(T* sums, int C, T sign, const Vec<T> (&sum)[D]) {
+    CSTF_UNROLL for (int d = 0; d < D; ++d) store(sums + d * C, load(sums + d * C) + sign * sum[d]);
 }
 
-// dw = sum_c g_c (M h)_c
+// out_c += sign . w (M h)_c
 template <class T, int DA, int DC, bool DIAGONAL>
-void path_weight(const Path& p, const Block<T>& k) {
+void path_forward(const Path& p, const Block<T>& k, T sign) {
     const int C = k.channels;
-    const T* m = k.m + p.matrix * EDGES;
-    const T* g = k.g + p.target * C;
-    for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
-        Vec<T> gv[DC];
-        CSTF_UNROLL for (int c = 0; c < DC; ++c) gv[c] = load(g + c * C + ch);
+    for (int ch = 0; ch < C; ch += Simd<T>::lanes)
+        for (int start = 0; start < k.edges; start = k.run(start)) {
+            Vec<T> sum[DC] = {};
+            for (int e = start; e < k.run(start); ++e) {
+                const T* m = k.m + p.matrix * EDGES + e;
+                const T* h = k.h[e] + p.source * C + ch;
+                const Vec<T> w = load(k.w[e] + p.weight * C + ch);
+                CSTF_UNROLL for (int a = 0; a < DA; ++a) {
+                    const Vec<T> y = w * load(h + a * C);
+                    CSTF_UNROLL for (int c = 0; c < DC; ++c)
+                        if (!DIAGONAL || a == c) sum[c] += m[(c * DA + a) * EDGES] * y;
+                }
+            }
+            add_to<T, DC>(k.out[start] + p.target * C + ch, C, sign, sum);
+        }
+}
+
+// dw = sign . sum_c g_c (M h)_c
+template <class T, int DA, int DC, bool DIAGONAL>
+void path_weight(const Path& p, const Block<T>& k, T sign) {
+    const int C = k.channels;
+    const bool adds = k.adds || !p.first;
+    for (int ch = 0; ch < C; ch += Simd<T>::lanes)
         for (int e = 0; e < k.edges; ++e) {
+            const T* m = k.m + p.matrix * EDGES + e;
             const T* h = k.h[e] + p.source * C + ch;
+            const T* g = k.g[e] + p.target * C + ch;
             T* dw = k.dw[e] + p.weight * C + ch;
-            Vec<T> x[DA];
+            Vec<T> x[DA], sum{};
             CSTF_UNROLL for (int a = 0; a < DA; ++a) x[a] = load(h + a * C);
-            Vec<T> sum = p.first ? Vec<T>{} : load(dw);
             CSTF_UNROLL for (int c = 0; c < DC; ++c) {
                 Vec<T> t{};
                 CSTF_UNROLL for (int a = 0; a < DA; ++a)
-                    if (!DIAGONAL || a == c) t += m[(c * DA + a) * EDGES + e] * x[a];
-                sum += gv[c] * t;
+                    if (!DIAGONAL || a == c) t += m[(c * DA + a) * EDGES] * x[a];
+                sum += load(g + c * C) * t;
             }
-            store(dw, sum);
+            store(dw, adds ? load(dw) + sign * sum : sign * sum);
         }
-    }
 }
 
-// dh_a += sum_c M[c][a] w g_c with g at the neighbour
+// dh_a += sign . sum_c M[c][a] w g_c with g at the sender
 template <class T, int DA, int DC, bool DIAGONAL>
 void path_feature(const Path& p, const Block<T>& k, T sign) {
     const int C = k.channels;
-    const T* m = k.m + p.matrix * EDGES;
-    T* dh = k.dh + p.source * C;
-    for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
-        Vec<T> sum[DA] = {};
-        for (int e = 0; e < k.edges; ++e) {
-            const T* g = k.gn[e] + p.target * C + ch;
-            const Vec<T> w = sign * load(k.w[e] + p.weight * C + ch);
-            CSTF_UNROLL for (int c = 0; c < DC; ++c) {
-                const Vec<T> y = w * load(g + c * C);
-                CSTF_UNROLL for (int a = 0; a < DA; ++a)
-                    if (!DIAGONAL || a == c) sum[a] += m[(c * DA + a) * EDGES + e] * y;
+    for (int ch = 0; ch < C; ch += Simd<T>::lanes)
+        for (int start = 0; start < k.edges; start = k.run(start)) {
+            Vec<T> sum[DA] = {};
+            for (int e = start; e < k.run(start); ++e) {
+                const T* m = k.m + p.matrix * EDGES + e;
+                const T* g = k.gn[e] + p.target * C + ch;
+                const Vec<T> w = load(k.w[e] + p.weight * C + ch);
+                CSTF_UNROLL for (int c = 0; c < DC; ++c) {
+                    const Vec<T> y = w * load(g + c * C);
+                    CSTF_UNROLL for (int a = 0; a < DA; ++a)
+                        if (!DIAGONAL || a == c) sum[a] += m[(c * DA + a) * EDGES] * y;
+                }
             }
+            add_to<T, DA>(k.dh[start] + p.source * C + ch, C, sign, sum);
         }
-        CSTF_UNROLL for (int a = 0; a < DA; ++a) store(dh + a * C + ch, load(dh + a * C + ch) + sum[a]);
-    }
 }
 
 // R x Q elements of n[c][a] = sum over channels of s_c x_a, left as vectors of partial sums; rows are C apart.
 template <class T, int R, int Q>
-inline void outer_tile(const T* s, const T* x, int C, T* n, int da) {
+inline void outer_tile(const T* s, const T* x, int C, T* n, int da, bool adds) {
     constexpr int W = Simd<T>::lanes;
-    Vec<T> sum[R][Q] = {};
+    Vec<T> sum[R][Q];
+    CSTF_UNROLL for (int r = 0; r < R; ++r)
+        CSTF_UNROLL for (int q = 0; q < Q; ++q) sum[r][q] = adds ? load(n + (r * da + q) * W) : Vec<T>{};
     for (int ch = 0; ch < C; ch += W) {
         Vec<T> xv[Q];
         CSTF_UNROLL for (int q = 0; q < Q; ++q) xv[q] = load(x + q * C + ch);
@@ -132,124 +140,140 @@ inline void outer_tile(const T* s, const T* x, int C, T* n, int da) {
 
 // n[c][a] for all c and a, in tiles of at most three by four.
 template <class T, int DA, int DC>
-inline void outer_product(const T* s, const T* x, int C, T* n) {
+inline void outer_product(const T* s, const T* x, int C, T* n, bool adds) {
     constexpr int W = Simd<T>::lanes, R = DC < 3 ? DC : 3, Q = DA < 4 ? DA : 4, lastR = DC % R, lastQ = DA % Q;
     for (int c = 0; c + R <= DC; c += R) {
-        for (int a = 0; a + Q <= DA; a += Q) outer_tile<T, R, Q>(s + c * C, x + a * C, C, n + (c * DA + a) * W, DA);
+        for (int a = 0; a + Q <= DA; a += Q)
+            outer_tile<T, R, Q>(s + c * C, x + a * C, C, n + (c * DA + a) * W, DA, adds);
         if constexpr (lastQ > 0)
-            outer_tile<T, R, lastQ>(s + c * C, x + (DA - lastQ) * C, C, n + (c * DA + DA - lastQ) * W, DA);
+            outer_tile<T, R, lastQ>(s + c * C, x + (DA - lastQ) * C, C, n + (c * DA + DA - lastQ) * W, DA, adds);
     }
     if constexpr (lastR > 0) {
         constexpr int c = DC - lastR;
         for (int a = 0; a + Q <= DA; a += Q)
-            outer_tile<T, lastR, Q>(s + c * C, x + a * C, C, n + (c * DA + a) * W, DA);
+            outer_tile<T, lastR, Q>(s + c * C, x + a * C, C, n + (c * DA + a) * W, DA, adds);
         if constexpr (lastQ > 0)
-            outer_tile<T, lastR, lastQ>(s + c * C, x + (DA - lastQ) * C, C, n + (c * DA + DA - lastQ) * W, DA);
+            outer_tile<T, lastR, lastQ>(s + c * C, x + (DA - lastQ) * C, C, n + (c * DA + DA - lastQ) * W, DA, adds);
     }
 }
 
-// n[c][a] = sum over channels of w g_c h_a, left as a vector of partial sums, for one edge
+// n[c][a] (+)= sign . sum over channels of w g_c h_a, left as a vector of partial sums, for one edge
 template <class T, int DA, int DC, bool DIAGONAL>
-void path_matrix(const Path& p, const Block<T>& k, int e, T* n) {
+void path_matrix(const Path& p, const Block<T>& k, int e, T sign, T* n) {
     constexpr int W = Simd<T>::lanes;
     const int C = k.channels;
     const T* h = k.h[e] + p.source * C;
     const T* w = k.w[e] + p.weight * C;
-    const T* g = k.g + p.target * C;
+    const T* g = k.g[e] + p.target * C;
     if constexpr (DIAGONAL) {
         for (int a = 0; a < DA; ++a) {
             Vec<T> sum{};
             for (int ch = 0; ch < C; ch += W) sum += load(w + ch) * load(g + a * C + ch) * load(h + a * C + ch);
-            store(n + (a * DA + a) * W, sum);
+            T* place = n + (a * DA + a) * W;
+            store(place, k.adds ? load(place) + sign * sum : sign * sum);
         }
     } else {
         T* s = scratch<T, 2>(static_cast<size_t>(9) * C);
-        for (int c = 0; c < DC; ++c)
-            for (int ch = 0; ch < C; ch += W) store(s + c * C + ch, load(w + ch) * load(g + c * C + ch));
-        outer_product<T, DA, DC>(s, h, C, n);
+        for (int ch = 0; ch < C; ch += W) {
+            const Vec<T> signed_w = sign * load(w + ch);
+            CSTF_UNROLL for (int c = 0; c < DC; ++c) store(s + c * C + ch, signed_w * load(g + c * C + ch));
+        }
+        outer_product<T, DA, DC>(s, h, C, n, k.adds);
     }
 }
 
-// Second order, with u the cotangents and t1 = M h, t2 = M uh + M2 h:
-//   out_c += w t2_c + uw t1_c,   dw = sum_c g_c t2_c,   dw1 = sum_c g_c t1_c
-template <class T, int DA, int DC, bool DIAGONAL>
-void path_second(const Path& p, const Block<T>& k) {
-    const int C = k.channels;
-    const T* m = k.m + p.matrix * EDGES;
-    const T* m2 = k.m2 + p.matrix * EDGES;
-    const T* g = k.g + p.target * C;
-    T* out = k.out + p.target * C;
-    for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
-        for (int e = 0; e < k.edges; ++e) {
-            const T* h = k.h[e] + p.source * C + ch;
-            const T* uh = k.uh[e] + p.source * C + ch;
-            const Vec<T> w = load(k.w[e] + p.weight * C + ch);
-            const Vec<T> uw = load(k.uw[e] + p.weight * C + ch);
-            T* dw = k.dw[e] + p.weight * C + ch;
-            T* dw1 = k.dw1[e] + p.weight * C + ch;
-            Vec<T> x[DA], u[DA];
-            CSTF_UNROLL for (int a = 0; a < DA; ++a) x[a] = load(h + a * C);
-            CSTF_UNROLL for (int a = 0; a < DA; ++a) u[a] = load(uh + a * C);
-            Vec<T> s2 = p.first ? Vec<T>{} : load(dw);
-            Vec<T> s1 = p.first ? Vec<T>{} : load(dw1);
-            CSTF_UNROLL for (int c = 0; c < DC; ++c) {
-                Vec<T> t1{}, t2{};
-                CSTF_UNROLL for (int a = 0; a < DA; ++a) {
-                    if (DIAGONAL && a != c) continue;
-                    const T mv = m[(c * DA + a) * EDGES + e];
-                    t1 += mv * x[a];
-                    t2 += mv * u[a];  // two sums, two fused operations; one sum of two products would be three
-                    t2 += m2[(c * DA + a) * EDGES + e] * x[a];
-                }
-                const Vec<T> gv = load(g + c * C + ch);
-                s2 += gv * t2;
-                s1 += gv * t1;
-                T* o = out + c * C + ch;
-                store(o, load(o) + w * t2 + uw * t1);
-            }
-            store(dw, s2);
-            store(dw1, s1);
+// Components c to c + G of the next function, for a vector of channels of one edge.
+template <class T, int DA, int G, bool DIAGONAL>
+inline void second_components(int c, const T* m, const T* m2, const T* h, const T* uh, const T* g, Vec<T> w, Vec<T> uw,
+                              T* out, int C, Vec<T>& s1, Vec<T>& s2) {
+    Vec<T> t1[G] = {}, t2[G] = {};
+    CSTF_UNROLL for (int a = 0; a < DA; ++a) {
+        if (DIAGONAL && (a < c || a >= c + G)) continue;
+        const Vec<T> x = load(h + a * C), u = load(uh + a * C);
+        CSTF_UNROLL for (int q = 0; q < G; ++q) {
+            if (DIAGONAL && a != c + q) continue;
+            const int element = ((c + q) * DA + a) * EDGES;
+            t1[q] += m[element] * x;
+            t2[q] += m[element] * u;  // two sums, two fused operations; one sum of two products would be three
+            t2[q] += m2[element] * x;
         }
     }
+    CSTF_UNROLL for (int q = 0; q < G; ++q) {
+        const Vec<T> gv = load(g + (c + q) * C);
+        s2 += gv * t2[q];
+        s1 += gv * t1[q];
+        Vec<T> sum = load(out + (c + q) * C);
+        sum += w * t2[q];
+        sum += uw * t1[q];
+        store(out + (c + q) * C, sum);
+    }
 }
 
-// dh_a += sum_c (M[c][a] uw + M2[c][a] w) g_c with g at the neighbour
+// Second order, with u the cotangents and t1 = sign . M h, t2 = sign . (M uh + M2 h):
+//   out_c += w t2_c + uw t1_c,   dw = sum_c g_c t2_c,   dw1 = sum_c g_c t1_c
+template <class T, int DA, int DC, bool DIAGONAL>
+void path_second(const Path& p, const Block<T>& k, T sign) {
+    constexpr int G = DC < 6 ? DC : 4, rest = DC % G;  // sums of more components do not fit into the registers
+    const int C = k.channels;
+    const bool adds = k.adds || !p.first;
+    for (int ch = 0; ch < C; ch += Simd<T>::lanes)
+        for (int e = 0; e < k.edges; ++e) {
+            const T* m = k.m + p.matrix * EDGES + e;
+            const T* m2 = k.m2 + p.matrix * EDGES + e;
+            const T* h = k.h[e] + p.source * C + ch;
+            const T* uh = k.uh[e] + p.source * C + ch;
+            const T* g = k.g[e] + p.target * C + ch;
+            const Vec<T> w = sign * load(k.w[e] + p.weight * C + ch);
+            const Vec<T> uw = sign * load(k.uw[e] + p.weight * C + ch);
+            T* out = k.out[e] + p.target * C + ch;
+            T* dw = k.dw[e] + p.weight * C + ch;
+            T* dw1 = k.dw1[e] + p.weight * C + ch;
+            Vec<T> s1{}, s2{};
+            CSTF_UNROLL for (int c = 0; c + G <= DC; c += G)
+                second_components<T, DA, G, DIAGONAL>(c, m, m2, h, uh, g, w, uw, out, C, s1, s2);
+            if constexpr (rest > 0)
+                second_components<T, DA, rest, DIAGONAL>(DC - rest, m, m2, h, uh, g, w, uw, out, C, s1, s2);
+            store(dw, adds ? load(dw) + sign * s2 : sign * s2);
+            store(dw1, adds ? load(dw1) + sign * s1 : sign * s1);
+        }
+}
+
+// dh_a += sign . sum_c (M[c][a] uw + M2[c][a] w) g_c with g at the sender
 template <class T, int DA, int DC, bool DIAGONAL>
 void path_second_feature(const Path& p, const Block<T>& k, T sign) {
     const int C = k.channels;
-    const T* m = k.m + p.matrix * EDGES;
-    const T* m2 = k.m2 + p.matrix * EDGES;
-    T* dh = k.dh + p.source * C;
-    for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
-        Vec<T> sum[DA] = {};
-        for (int e = 0; e < k.edges; ++e) {
-            const T* g = k.gn[e] + p.target * C + ch;
-            const Vec<T> w = sign * load(k.w[e] + p.weight * C + ch);
-            const Vec<T> uw = sign * load(k.uw[e] + p.weight * C + ch);
-            CSTF_UNROLL for (int c = 0; c < DC; ++c) {
-                const Vec<T> gv = load(g + c * C);
-                const Vec<T> y1 = uw * gv, y2 = w * gv;
-                CSTF_UNROLL for (int a = 0; a < DA; ++a) {
-                    if (DIAGONAL && a != c) continue;
-                    sum[a] += m[(c * DA + a) * EDGES + e] * y1;
-                    sum[a] += m2[(c * DA + a) * EDGES + e] * y2;
+    for (int ch = 0; ch < C; ch += Simd<T>::lanes)
+        for (int start = 0; start < k.edges; start = k.run(start)) {
+            Vec<T> sum[DA] = {};
+            for (int e = start; e < k.run(start); ++e) {
+                const T* m = k.m + p.matrix * EDGES + e;
+                const T* m2 = k.m2 + p.matrix * EDGES + e;
+                const T* g = k.gn[e] + p.target * C + ch;
+                const Vec<T> w = load(k.w[e] + p.weight * C + ch);
+                const Vec<T> uw = load(k.uw[e] + p.weight * C + ch);
+                CSTF_UNROLL for (int c = 0; c < DC; ++c) {
+                    const Vec<T> gv = load(g + c * C), y1 = uw * gv, y2 = w * gv;
+                    CSTF_UNROLL for (int a = 0; a < DA; ++a) {
+                        if (DIAGONAL && a != c) continue;
+                        sum[a] += m[(c * DA + a) * EDGES] * y1;
+                        sum[a] += m2[(c * DA + a) * EDGES] * y2;
+                    }
                 }
             }
+            add_to<T, DA>(k.dh[start] + p.source * C + ch, C, sign, sum);
         }
-        CSTF_UNROLL for (int a = 0; a < DA; ++a) store(dh + a * C + ch, load(dh + a * C + ch) + sum[a]);
-    }
 }
 
-// n[c][a] = sum over channels of g_c (w uh_a + uw h_a), for one edge
+// n[c][a] (+)= sign . sum over channels of g_c (w uh_a + uw h_a), for one edge
 template <class T, int DA, int DC, bool DIAGONAL>
-void path_second_matrix(const Path& p, const Block<T>& k, int e, T* n) {
+void path_second_matrix(const Path& p, const Block<T>& k, int e, T sign, T* n) {
     constexpr int W = Simd<T>::lanes;
     const int C = k.channels;
     const T* h = k.h[e] + p.source * C;
     const T* uh = k.uh[e] + p.source * C;
     const T* w = k.w[e] + p.weight * C;
     const T* uw = k.uw[e] + p.weight * C;
-    const T* g = k.g + p.target * C;
+    const T* g = k.g[e] + p.target * C;
     for (int c = 0; c < DC; ++c) {
         Vec<T> sum[DA] = {};
         for (int ch = 0; ch < C; ch += W) {
@@ -261,7 +285,10 @@ void path_second_matrix(const Path& p, const Block<T>& k, int e, T* n) {
                 sum[a] += s2 * load(h + a * C + ch);
             }
         }
-        CSTF_UNROLL for (int a = 0; a < DA; ++a) store(n + (c * DA + a) * W, sum[a]);
+        CSTF_UNROLL for (int a = 0; a < DA; ++a) {
+            T* place = n + (c * DA + a) * W;
+            store(place, k.adds ? load(place) + sign * sum[a] : sign * sum[a]);
+        }
     }
 }
 

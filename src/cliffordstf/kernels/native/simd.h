@@ -7,6 +7,10 @@
 #include <type_traits>
 #include <vector>
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 #if defined(__AVX512F__)
 #define CSTF_VECTOR_BYTES 64
 #elif defined(__AVX__)
@@ -45,6 +49,22 @@ inline T total(Vec<T> v) {
     T sum = 0;
     for (int i = 0; i < Simd<T>::lanes; ++i) sum += v[i];
     return sum;
+}
+
+// sums[i] = total of the vector at rows + i * stride, for eight of them.
+template <class T>
+inline void eight_totals(const T* rows, ptrdiff_t stride, T* sums) {
+#if defined(__AVX__) && !defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+        __m256 r[8];
+        CSTF_UNROLL for (int i = 0; i < 8; ++i) r[i] = load(rows + i * stride);
+        const __m256 first = _mm256_hadd_ps(_mm256_hadd_ps(r[0], r[1]), _mm256_hadd_ps(r[2], r[3]));
+        const __m256 last = _mm256_hadd_ps(_mm256_hadd_ps(r[4], r[5]), _mm256_hadd_ps(r[6], r[7]));
+        store(sums, Vec<T>(_mm256_permute2f128_ps(first, last, 0x20) + _mm256_permute2f128_ps(first, last, 0x31)));
+        return;
+    }
+#endif
+    for (int i = 0; i < 8; ++i) sums[i] = total<T>(load(rows + i * stride));
 }
 
 // e^x to rounding: x = n ln 2 + r with |r| < 0.35, a polynomial in r, and n in the exponent's bits. Beyond what T can hold

@@ -1,8 +1,10 @@
 import pytest
 import torch
 
+from cliffordstf.kernels.native.library import library
+from cliffordstf.train import optimizers
 from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
-from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer, orthogonal_factor
+from cliffordstf.train.optimizers import Fading, Muon, Schedule, make_optimizer, orthogonal_factor
 
 
 @pytest.mark.parametrize("shape", [(4, 6, 6), (3, 4, 9), (2, 9, 4)])
@@ -55,3 +57,32 @@ def test_many_data_hardly_fade_and_few_no_more_than_by_e():
     assert Fading(config, schedule, structures=1, atoms=1).total == 1.0
     assert Fading(OptimizerConfig(weight_decay=0.3), schedule, structures=1, atoms=1).total is None
     assert Fading(OptimizerConfig(name="adam"), schedule, structures=1, atoms=1).total is None
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-4), (torch.float64, 1e-12)])
+def test_the_compiled_update_is_that_of_plain_pytorch(monkeypatch, dtype, tolerance):
+    if library(dtype) is None:
+        pytest.skip("there is no compiler")
+    shapes = [(6, 6), (5, 31, 48), (3, 20, 7), (48, 16), (9,), (2, 1)]
+    results = []
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr(optimizers, "can_update", lambda _: False)
+        generator = torch.Generator().manual_seed(0)
+        weights = [torch.nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype)) for shape in shapes]
+        optimizer = Muon(weights, lr=0.05, weight_decay=0.3)
+        for _ in range(4):
+            for weight in weights:
+                weight.grad = torch.randn(weight.shape, generator=generator, dtype=dtype)
+            optimizer.step()
+        results.append([*weights, *(optimizer.state[weight]["first"] for weight in weights)])
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=tolerance, atol=tolerance)
+
+
+def test_gradients_in_any_order_of_memory_are_taken():
+    weight = torch.nn.Parameter(torch.zeros(4, 6))
+    weight.grad = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).mT
+    Muon([weight], lr=1.0).step()
+    factor = orthogonal_factor(weight.grad[None])[0]
+    torch.testing.assert_close(weight.detach(), -0.2 * 6**0.5 * factor, rtol=1e-4, atol=1e-5)

@@ -39,8 +39,8 @@ def constant_energy(train: Dataset, references: References) -> ZeroModel:
 def own_constant_energy(dataset: Dataset) -> FloatArray:
     """The zero row without a training set: a least-squares fit of energies per element to the data themselves.
 
-    Where so few structures, or so many compositions, leave a fit without error, it says nothing: the mean energy per atom is
-    taken instead.
+    Where so few structures, or so many compositions, leave a fit without error, it says nothing: the mean energy per
+    atom is taken instead.
     """
     elements = sorted({int(number) for frame in dataset.frames for number in frame.structure.numbers})
     matrix = composition_matrix(dataset.frames, elements)

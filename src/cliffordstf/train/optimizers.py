@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cliffordstf.kernels.native.muon import can_update, update_matrices
 from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
 
 FADING_SIZE = 60
@@ -88,22 +89,36 @@ class Muon(torch.optim.Optimizer):
         """One update."""
         loss = None if closure is None else closure()
         for group in self.param_groups:
-            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-            if group["weight_decay"]:
-                for parameter in parameters:
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-            matrices = [parameter for parameter in parameters if _is_matrix(parameter)]
-            for parameter in parameters:
-                if not _is_matrix(parameter):
-                    parameter.add_(_adam(parameter, self.state[parameter], group), alpha=-group["lr"])
-            self._orthogonal_updates(matrices, group)
+            kept = 1 - group["lr"] * group["weight_decay"]
+            matrices = []
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                if _is_matrix(parameter):
+                    matrices.append((parameter, parameter.grad, self._average(parameter)))
+                else:
+                    update = _adam(parameter, self.state[parameter], group)
+                    parameter.mul_(kept).add_(update, alpha=-group["lr"])
+            if matrices and can_update(matrices):
+                update_matrices(matrices, group["lr"], group["momentum"], group["weight_decay"])
+            else:
+                self._orthogonal_updates(matrices, group)
         return loss
 
-    def _orthogonal_updates(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        """Update all matrices; those of one shape go through the iteration together."""
+    def _average(self, parameter: nn.Parameter) -> Tensor:
+        """Moving average of the gradients of a matrix."""
+        state = self.state[parameter]
+        if not state:
+            state["first"] = torch.zeros_like(parameter)
+        return state["first"]
+
+    @staticmethod
+    def _orthogonal_updates(matrices: list[tuple[nn.Parameter, Tensor, Tensor]], group: dict[str, Any]) -> None:
+        """What the compiled update does, in plain PyTorch; matrices of one shape go through the iteration together."""
         by_shape: dict[torch.Size, list[tuple[nn.Parameter, Tensor]]] = {}
-        for parameter in parameters:
-            momentum = _nesterov(parameter, self.state[parameter], group["momentum"])
+        for parameter, gradient, average in matrices:
+            average.lerp_(gradient, 1 - group["momentum"])
+            momentum = gradient.lerp(average, group["momentum"])
             stack = momentum if momentum.ndim == 3 else momentum[None]
             by_shape.setdefault(stack.shape[1:], []).append((parameter, stack))
         for shape, members in by_shape.items():
@@ -112,20 +127,12 @@ class Muon(torch.optim.Optimizer):
             size = 0.2 * max(shape) ** 0.5
             counts = [len(stack) for _, stack in members]
             for (parameter, _), factor in zip(members, factors.split(counts), strict=True):
-                parameter.add_(factor.view_as(parameter), alpha=-group["lr"] * size)
+                kept = 1 - group["lr"] * group["weight_decay"]
+                parameter.mul_(kept).add_(factor.view_as(parameter), alpha=-group["lr"] * size)
 
 
 def _is_matrix(parameter: Tensor) -> bool:
     return parameter.ndim in (2, 3) and min(parameter.shape[-2:]) > 1
-
-
-def _nesterov(parameter: Tensor, state: dict[str, Tensor], momentum: float) -> Tensor:
-    gradient = parameter.grad
-    assert gradient is not None
-    if not state:
-        state["first"] = torch.zeros_like(parameter)
-    state["first"].lerp_(gradient, 1 - momentum)
-    return gradient.lerp(state["first"], momentum)
 
 
 def _adam(parameter: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> Tensor:

@@ -3,6 +3,7 @@
 #include "edge.h"
 #include "gate.h"
 #include "linear.h"
+#include "muon.h"
 #include "node.h"
 #include "radial.h"
 
@@ -20,6 +21,7 @@ using namespace cstf;
     void prefix##_gate_backward(const GateArgs* a) { ScalarGate<T>(*a).backward(); }                 \
     void prefix##_gate_second(const GateArgs* a) { ScalarGate<T>(*a).second(); }                     \
     void prefix##_radial_forward(const RadialArgs* a) { RadialFunctions<T>(*a).forward(); }          \
+    void prefix##_muon_update(const MuonArgs* a) { MuonUpdate<T>(*a).run(); }                        \
     void prefix##_linear_forward(const LinearArgs* a, int64_t n) {                                   \
         for (int64_t i = 0; i < n; ++i) TrackLinear<T>(a[i]).forward();                              \
     }                                                                                                \

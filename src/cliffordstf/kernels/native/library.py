@@ -78,7 +78,26 @@ class RadialArgs(Structure):
     ]
 
 
-Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs
+class MuonMatrices(Structure):
+    """`MuonMatrices` in muon.h."""
+
+    _fields_ = [*_fields("", "weights gradient momentum"), *_fields("count rows columns", "")]
+
+
+class MuonArgs(Structure):
+    """`MuonArgs` in muon.h."""
+
+    _fields_ = [
+        *_fields("stacks", ""),
+        ("stack", POINTER(MuonMatrices)),
+        ("rate", c_double),
+        ("momentum", c_double),
+        ("decay", c_double),
+        *_fields("threads", ""),
+    ]
+
+
+Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs | MuonArgs
 Function: TypeAlias = Callable[[Args], None]
 
 
@@ -95,6 +114,7 @@ class Library:
             "node": (NodeArgs, ("forward", "backward", "second")),
             "gate": (GateArgs, ("forward", "backward", "second")),
             "radial": (RadialArgs, ("forward",)),
+            "muon": (MuonArgs, ("update",)),
         }
         self._functions: dict[str, Any] = {}
         for kind, (args, names) in kinds.items():

@@ -4,7 +4,7 @@ from ase.build import molecule
 from ase.io import write
 from typer.testing import CliRunner
 
-from cliffordstf.bench.nve import NveJob, bonded_pairs, nve_table
+from cliffordstf.bench.nve import NveJob, nve_table
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.cli.main import app
 from cliffordstf.errors import DataError
@@ -19,13 +19,6 @@ def frames(tmp_path):
     path = tmp_path / "frames.extxyz"
     write(path, images)
     return path
-
-
-def test_bonds_of_ethanol_are_found():
-    atoms = molecule("CH3CH2OH")
-    pairs = bonded_pairs(atoms.numbers, atoms.positions)
-    kinds = sorted("".join(sorted(atoms.symbols[i] for i in pair)) for pair in pairs)
-    assert kinds == ["CC", "CH", "CH", "CH", "CH", "CH", "CO", "HO"]
 
 
 def test_the_shipped_ethanol_holds_together_and_goes_on_after_a_stop(frames, tmp_path):

@@ -3,7 +3,7 @@
 import ase.io
 import numpy as np
 import pytest
-from ase.build import bulk
+from ase.build import bulk, molecule
 from ase.calculators.singlepoint import SinglePointCalculator
 from ase.constraints import FixAtoms
 
@@ -98,3 +98,29 @@ def test_references_from_a_file(slabs, tmp_path):
     np.savez(tmp_path / "lin.npz", coeff=values * 1e6)
     with pytest.raises(DataError, match="no reference energy for Cu"):
         prepare(config)
+
+
+@pytest.mark.parametrize(
+    ("count", "apart", "options", "cutoff"),
+    [
+        (4, 0.0, [], 4.0),
+        (4, 0.0, ["model.cutoff=5.5"], 5.5),
+        (4, 0.0, ["model.preset=paper/clifford"], 6.0),
+        (4, 5.0, [], 5.0),  # two molecules: their interaction must be seen
+        (220, 0.0, [], 5.0),
+    ],
+)
+def test_few_frames_of_one_molecule_get_a_short_cutoff(tmp_path, count, apart, options, cutoff):
+    images = []
+    for seed in range(count):
+        atoms = molecule("CH3OH")
+        if apart:
+            other = molecule("CH3OH")
+            other.translate([apart, 0, 0])
+            atoms += other
+        atoms.rattle(0.02, seed=seed)
+        atoms.calc = SinglePointCalculator(atoms, energy=float(seed), forces=np.ones((len(atoms), 3)))
+        images.append(atoms)
+    ase.io.write(tmp_path / "frames.extxyz", images)
+    config = load_config(None, [f"data.train={tmp_path / 'frames.extxyz'}", "data.valid=1", *options])
+    assert prepare(config).potential.cutoff == cutoff

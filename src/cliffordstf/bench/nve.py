@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 from ase import Atoms
-from ase.data import covalent_radii
 from ase.io import read
 
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
+from cliffordstf.data.bonds import bonded_pairs
 from cliffordstf.data.readers import read_frames
 from cliffordstf.data.structure import FloatArray, symbol
 from cliffordstf.errors import DataError
@@ -21,9 +21,6 @@ from cliffordstf.simulate.guards import SimulationError
 from cliffordstf.simulate.md import run_md
 from cliffordstf.simulate.settings import MDSettings
 from cliffordstf.train.run import Watcher
-
-BONDED = 1.25
-"""Atoms are bonded when they are closer than this many sums of covalent radii in the first frame of the data."""
 
 INTERVAL = 100
 """Steps between the frames that bond lengths are taken from."""
@@ -111,14 +108,6 @@ class NveJob:
 def _origin() -> dict[str, Any]:
     run = describe_run()
     return {name: run[name] for name in ("command", "commit", "date", "machine")}
-
-
-def bonded_pairs(numbers: Any, positions: FloatArray) -> list[tuple[int, int]]:
-    """Pairs of atoms that are bonded in a structure."""
-    limits = BONDED * (covalent_radii[numbers][:, None] + covalent_radii[numbers])
-    distances = np.linalg.norm(positions[:, None] - positions, axis=2)
-    first, second = np.nonzero(np.triu(distances < limits, k=1))
-    return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def _lengths(positions: FloatArray, bonds: list[tuple[int, int]]) -> FloatArray:

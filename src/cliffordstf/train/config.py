@@ -34,7 +34,8 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 
 
 FEW_STRUCTURES = 200
-"""Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`."""
+"""Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`; of single
+molecules with a shorter cutoff too."""
 
 
 class DataConfig(_Config):
@@ -128,7 +129,8 @@ class TrainConfig(_Config):
     data: DataConfig
     model: dict[str, Any] = Field(
         {"preset": "default"},
-        description="Preset and the options that differ from it, e.g. {preset: default, lmax: 3}.",
+        description="Preset and the options that differ from it, e.g. {preset: default, lmax: 3}. The cutoff of the "
+        "default is 5 Å, but shorter for fewer than 200 structures that are single molecules each.",
     )
     loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
     optimizer: OptimizerConfig = Field(OptimizerConfig())

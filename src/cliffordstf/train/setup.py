@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from ase.data import atomic_numbers
 
+from cliffordstf.data.bonds import is_one_molecule
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.exclusions import leave_out, read_ids
 from cliffordstf.data.frame import Frame
@@ -191,6 +192,10 @@ def _usual(forces: FloatArray) -> FloatArray:
     return forces[norms <= bound] if bound > 0 else forces
 
 
+FEW_CUTOFF = 4.0
+"""Å, for few frames of single molecules: what a short cutoff does not see need not be learned (docs/recipe.md)."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """Everything a run needs.
@@ -279,13 +284,25 @@ def model_config(options: dict[str, Any], elements: tuple[int, ...], average_nei
 def _build(
     config: TrainConfig, frames: list[Frame], elements: tuple[int, ...], references: References, scale: float
 ) -> Potential:
-    cutoff = model_config(config.model, elements, None).cutoff
     sample = frames[:: max(1, len(frames) // 100)]
+    options = local_options(config.model, sample) if len(frames) < FEW_STRUCTURES else config.model
+    cutoff = model_config(options, elements, None).cutoff
     neighbours = Dataset(sample, cutoff).average_neighbours()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         reference = AtomicReference(elements, references.energies, scale)
-        return build_from_config(model_config(config.model, elements, neighbours), reference)
+        return build_from_config(model_config(options, elements, neighbours), reference)
+
+
+def local_options(options: dict[str, Any], frames: Sequence[Frame]) -> dict[str, Any]:
+    """Options for few frames: with a short cutoff if nobody asked for another and they are single molecules.
+
+    Bonds carry what happens between distant atoms of a molecule; between two molecules nothing would.
+    """
+    is_default = str(options.get("preset", "default")).startswith("default")
+    if "cutoff" in options or not is_default or not all(is_one_molecule(frame.structure) for frame in frames):
+        return options
+    return {**options, "cutoff": FEW_CUTOFF}
 
 
 def _plan(config: TrainConfig, train: Dataset) -> BatchPlan:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from cliffordstf.kernels.native.attention import attention_weights, can_weigh
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.linear import dense, mlp
 from cliffordstf.nn.pairs import to_edges
@@ -34,10 +35,13 @@ class EdgeAttention(nn.Module):
 
     def forward(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
         """Scalars (atoms, channels) and radial basis (pairs, size) -> weights (edges,)."""
-        queries = self.query(scalars).index_select(0, geometry.edges.receivers)
-        keys = self.key(scalars).index_select(0, geometry.edges.senders)
+        queries, keys, bias = self.query(scalars), self.key(scalars), self.bias(basis)
+        if can_weigh([queries, keys, bias]):
+            return attention_weights(queries, keys, bias, geometry.edges)
+        queries = queries.index_select(0, geometry.edges.receivers)
+        keys = keys.index_select(0, geometry.edges.senders)
         width = queries.shape[1] // self.heads
         # A product with blocks of ones: sums over a few neighbouring numbers are slow as sums.
         blocks = torch.eye(self.heads, dtype=queries.dtype, device=queries.device).repeat_interleave(width, dim=0)
-        logits = (queries * keys) @ (blocks / width**0.5) + to_edges(self.bias(basis), geometry.edges)
+        logits = (queries * keys) @ (blocks / width**0.5) + to_edges(bias, geometry.edges)
         return softmax_over_neighbours(logits, geometry).mean(dim=1)

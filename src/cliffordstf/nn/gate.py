@@ -1,5 +1,7 @@
 """Non-linearities that respect rotations: functions of invariants that multiply tracks."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -14,17 +16,29 @@ class NormGate(nn.Module):
 
     def __init__(self, layout: Layout, channels: int) -> None:
         super().__init__()
-        self.layout, self.norms = layout, TrackNorms(layout)
+        self.norms = TrackNorms(layout)
+        # Tracks are sorted: scalars, if there are any, come first.
+        self.scalars = int(SCALAR in layout)
         self.gates = nn.ModuleDict({t.name: mlp(channels, channels, channels) for t in layout if t != SCALAR})
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out."""
-        norms = self.norms(features).unbind(1)
-        logits = [
-            self.layout.take(features, track)[:, 0] if track == SCALAR else self.gates[track.name](size)
-            for track, size in zip(self.layout, norms, strict=True)
-        ]
-        return self.norms.multiply(features, torch.sigmoid(torch.stack(logits, dim=1)))
+        scalars = features[:, : self.scalars]
+        logits = self._logits(self.norms(features)[:, self.scalars :]) if self.gates else features[:, :0]
+        return self.norms.multiply(features, torch.sigmoid(torch.cat([scalars, logits], dim=1)))
+
+    def _logits(self, norms: Tensor) -> Tensor:
+        """The networks of all gated tracks at once, (atoms, gated tracks, channels), same shape out."""
+        values = norms.transpose(0, 1)
+        for index in (0, 2):
+            layers = [cast("nn.Linear", cast("nn.Sequential", gate)[index]) for gate in self.gates.values()]
+            weights, biases = (
+                torch.stack([layer.weight for layer in layers]),
+                torch.stack([layer.bias for layer in layers]),
+            )
+            values = torch.baddbmm(biases[:, None], values, weights.mT)
+            values = nn.functional.silu(values) if index == 0 else values
+        return values.transpose(0, 1)
 
 
 class ScalarGate(nn.Module):

@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 from cliffordstf.algebra.couplings import geometric_product_couplings, track_coupling
 from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, VECTOR, Layout, Track, natural_track
 from cliffordstf.kernels import NodePath, NodePlan, edge_factored, node_bilinear, track_linear
+from cliffordstf.kernels.operator import is_traced
 from cliffordstf.nn.attention import EdgeAttention
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.linear import SILU_GAIN, dense, mlp, restrict
@@ -191,9 +192,12 @@ class DualTrackMessage(nn.Module):
         columns = {f"edge{f}": head(hidden[:, int(f)]) for f, head in self.edge_heads.items()}
         if self.radial is not None:
             columns["radial"] = self.radial(basis)
+        names = [row.removeprefix(ATTENDED) for row in self.rows]
+        if not torch.is_grad_enabled() and not is_traced([basis]):
+            return _placed(names, columns, envelope, hidden.shape[2], padding)
         columns = {row: column * envelope[:, None] for row, column in columns.items()}
         columns["one"] = torch.ones_like(hidden[:, 0])
-        return pad(torch.stack([columns[row.removeprefix(ATTENDED)] for row in self.rows], dim=1), (0, padding))
+        return pad(torch.stack([columns[name] for name in names], dim=1), (0, padding))
 
     def _attention(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
         """What multiplies the plan's rows on each edge, (edges, rows): attention, or one."""
@@ -212,6 +216,17 @@ class DualTrackMessage(nn.Module):
         right = self._stacked([f"right_{track.name}" for _, track in self.products])
         signs = left.new_tensor([1.0 if slot == "plus" else -1.0 for slot, _ in self.products])
         return left + right * signs[:, None, None]
+
+
+def _placed(names: list[str], columns: dict[str, Tensor], envelope: Tensor, channels: int, padding: int) -> Tensor:
+    """Columns (pairs, channels) times the envelope side by side, ones for the rest, without the copies of autograd."""
+    result = envelope.new_zeros(len(envelope), len(names), channels + padding)
+    for name, place in zip(names, result[:, :, :channels].unbind(1), strict=True):
+        if name in columns:
+            torch.mul(columns[name], envelope[:, None], out=place)
+        else:
+            place.fill_(1)
+    return result
 
 
 def message_grades(source: Layout, max_grade: int) -> tuple[Track, ...]:

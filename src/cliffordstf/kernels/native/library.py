@@ -78,6 +78,15 @@ class RadialArgs(Structure):
     ]
 
 
+class AttentionArgs(Structure):
+    """`AttentionArgs` in attention.h."""
+
+    _fields_ = [
+        *_fields("atoms channels heads", "row_pointers neighbours pair queries keys bias out"),
+        *_fields("threads", ""),
+    ]
+
+
 class MuonMatrices(Structure):
     """`MuonMatrices` in muon.h."""
 
@@ -97,7 +106,7 @@ class MuonArgs(Structure):
     ]
 
 
-Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs | MuonArgs
+Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs | AttentionArgs | MuonArgs
 Function: TypeAlias = Callable[[Args], None]
 
 
@@ -114,6 +123,7 @@ class Library:
             "node": (NodeArgs, ("forward", "backward", "second")),
             "gate": (GateArgs, ("forward", "backward", "second")),
             "radial": (RadialArgs, ("forward",)),
+            "attention": (AttentionArgs, ("forward",)),
             "muon": (MuonArgs, ("update",)),
         }
         self._functions: dict[str, Any] = {}
@@ -141,16 +151,16 @@ def library(dtype: torch.dtype) -> Library | None:
     """The kernels of a precision, or None where they cannot be had; the first failure is logged once."""
     if dtype not in _PREFIX:
         return None
-    loaded = _load()
+    loaded = _load("float" if dtype == torch.float32 else "double")
     return None if loaded is None else Library(loaded, dtype)
 
 
 @cache
-def _load() -> ctypes.CDLL | None:
+def _load(precision: str) -> ctypes.CDLL | None:
     if os.environ.get("CLIFFORDSTF_KERNELS", "") == "reference":
         return None
     try:
-        path = built_library()
+        path = built_library(precision)
         try:
             return ctypes.CDLL(str(path))
         except OSError:
@@ -158,8 +168,14 @@ def _load() -> ctypes.CDLL | None:
             ctypes.CDLL("libgomp.so.1", mode=ctypes.RTLD_GLOBAL)
             return ctypes.CDLL(str(path))
     except (BuildError, OSError) as error:
-        logger.warning("the compiled kernels are not available (%s); plain PyTorch is used instead, slower.", error)
+        _say_once(str(error))
         return None
+
+
+@cache
+def _say_once(reason: str) -> None:
+    """The same reason holds for every precision."""
+    logger.warning("the compiled kernels are not available (%s); plain PyTorch is used instead, slower.", reason)
 
 
 def pointer(tensor: Tensor | None) -> int | None:

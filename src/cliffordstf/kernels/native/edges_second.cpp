@@ -1,0 +1,4 @@
+#include "edge.h"
+#include "export.h"
+
+CSTF_EXPORT(edge_second, EdgeArgs, EdgeOperator<CSTF_NUMBER>(*a).second())

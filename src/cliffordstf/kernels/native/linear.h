@@ -25,6 +25,7 @@ struct LinearArgs {
 };
 
 constexpr int64_t ATOMS = 32;  // atoms whose rows are multiplied together
+constexpr size_t ROWS = 40;    // rows that a gradient of the weights takes at a time
 
 template <class T>
 class TrackLinear {
@@ -77,8 +78,10 @@ class TrackLinear {
                         a.push_back(static_cast<const T*>(s.x) + (i * s.source + t.from + m) * s.inputs + first);
                         b.push_back(static_cast<const T*>(s.g) + (i * s.target + t.to + m) * s.outputs);
                     }
-                gemm_tn<T>(static_cast<int>(a.size()), a.data(), count, b.data(), static_cast<int>(s.outputs), dw,
-                           s.outputs);
+                // A few rows at a time: all columns of the product pass over them, and they should stay in the first cache.
+                for (size_t r = 0; r < a.size(); r += ROWS)
+                    gemm_tn<T>(static_cast<int>(std::min(ROWS, a.size() - r)), a.data() + r, count, b.data() + r,
+                               static_cast<int>(s.outputs), dw, s.outputs);
             }
             for (int64_t i = 0; i < count * s.outputs; ++i) dw[i] *= static_cast<T>(s.scale);
         }

@@ -24,6 +24,14 @@ def random_graph(atoms: int, chance: float, generator: torch.Generator) -> EdgeI
     return edge_index([pair for pair, keep in zip(pairs, kept, strict=True) if keep], atoms)
 
 
+def molecules(count: int, atoms: int) -> EdgeIndex:
+    """Structures side by side, in each of which every atom is a neighbour of every other."""
+    inside = [(i, j) for i in range(atoms) for j in range(i + 1, atoms)]
+    return edge_index(
+        [(first + i, first + j) for first in range(0, count * atoms, atoms) for i, j in inside], count * atoms
+    )
+
+
 def edge_plan(source: Layout, lmax: int, target: Layout, shared: int | None = None) -> EdgePlan:
     """All admissible couplings with directions up to `lmax`; with `shared` weight rows, several paths use each."""
     edge = Layout(tuple(natural_track(degree) for degree in range(lmax + 1)))

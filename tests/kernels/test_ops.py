@@ -19,7 +19,7 @@ from cliffordstf.kernels import (
     ops,
     reference,
 )
-from tests.kernels.graphs import draw, edge_plan, node_plan, random_graph
+from tests.kernels.graphs import draw, edge_plan, molecules, node_plan, random_graph
 
 SMALL = Layout((SCALAR, VECTOR, BIVECTOR, STF2))
 LARGE = Layout((*GRADES, STF2, STF3, STF4))
@@ -39,7 +39,7 @@ class Case:
 
 
 def make_edge_case(name: str, module, plan: EdgePlan, edges: EdgeIndex, channels: int, leaf) -> Case:
-    features, rows = leaf(6, plan.source_dims, channels), plan.weight_rows
+    features, rows = leaf(len(edges.row_pointers) - 1, plan.source_dims, channels), plan.weight_rows
     count, pairs = len(edges.senders), len(edges.pair_edges)
     if "convolution" in name:
         inputs = [features, leaf(pairs, 3), leaf(3, rows, channels), leaf(pairs, plan.edge_dims)]
@@ -55,13 +55,15 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
     def leaf(*shape: int) -> Tensor:
         return draw(generator, *shape, dtype=dtype)
 
-    edges = random_graph(6, 0.7, generator)
+    # Four structures, and edges enough for as many chunks: then an edge is done together with its reverse.
+    edges = molecules(4, 9) if "molecules" in name else random_graph(6, 0.7, generator)
     if name.startswith("edge"):
         plan = {
             "edge small": edge_plan(SMALL, 2, SMALL, shared=5),
             "edge large": edge_plan(LARGE, 4, LARGE),
             "edge factored": edge_plan(SMALL, 2, LARGE, shared=3),
             "edge convolution": edge_plan(SMALL, 3, LARGE),
+            "edge convolution of molecules": edge_plan(SMALL, 3, LARGE),
             "edge convolution of scalars": edge_plan(Layout((SCALAR,)), 3, LARGE, shared=2),
         }[name]
         return make_edge_case(name, module, plan, edges, channels, leaf)
@@ -90,6 +92,7 @@ NAMES = [
     "edge factored",
     "edge convolution",
     "edge convolution of scalars",
+    "edge convolution of molecules",
     "node",
     "node with groups",
     "linear",

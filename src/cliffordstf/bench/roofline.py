@@ -113,7 +113,8 @@ def _work(
     # Couplings with a scalar direction multiply component by component; the others by a small matrix.
     matrix = sum(p.coupling.a.dims * (1 if p.coupling.b.dims == 1 else p.coupling.c.dims) for p in plan.paths)
     apply = matrix + sum(p.coupling.c.dims for p in plan.paths)
-    radial = functions * plan.weight_rows
+    # Radial weights belong to pairs: both edges of a pair can share them, and the gradients of the functions too.
+    radial = functions * plan.weight_rows * pairs / edges
     per_channel = 2.0 * edges * channels / 1e9
     reals = 4e-9
     source, target = (atoms * channels * reals * dims for dims in (plan.source_dims, plan.target_dims))

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "chunks.h"
 #include "gemm.h"
 #include "path.h"
 
@@ -59,7 +60,10 @@ class EdgeOperator {
         if (K) packed_U = Panels<T>::packed(in(s.U), K, weights);
         if (K && s.uU) packed_uU = Panels<T>::packed(in(s.uU), K, weights);
         zeros.assign(s.source * C, T(0));
-        make_chunks();
+        const Graph graph{s.atoms, s.row_pointers, s.neighbours};
+        const std::vector<Chunk> structures = K ? whole_structures(graph, s.chunks) : std::vector<Chunk>{};
+        together = !structures.empty();
+        chunks = together ? structures : equal_parts(0, s.atoms, std::min(s.chunks, s.atoms));
     }
 
     void forward() {
@@ -149,13 +153,6 @@ class EdgeOperator {
     }
 
   private:
-    // Atoms whose sums are taken together, by one thread.
-    struct Chunk {
-        int index;
-        int64_t begin, end;
-        bool holds(int64_t atom) const { return begin <= atom && atom < end; }
-    };
-
     // A block of edges of atom `atom`: as they reach it, and if `both`, as they come back.
     struct Edges {
         int64_t atom;
@@ -178,33 +175,6 @@ class EdgeOperator {
     bool wants_weights() const { return s.dw || s.df || s.dphi || s.dU; }
     T parity(const Path& p) const { return p.odd ? T(-1) : T(1); }
     int64_t pair(int64_t e) const { return K ? s.pair[e] : e; }
-    int64_t edges_of(int64_t begin, int64_t end) const { return s.row_pointers[end] - s.row_pointers[begin]; }
-
-    // Whole structures where there are four or more, so that all edges find their reverse in their chunk; parts of them
-    // where they are large. Otherwise many small chunks and every edge by itself: threads that wait, and sums that leave the
-    // registers, cost more than weights made twice. The number of threads does not matter, so that results do not depend
-    // on it.
-    void make_chunks() {
-        const int64_t most = std::max<int64_t>(1, s.chunks);
-        std::vector<int64_t> closed{0};  // where ranges end that no edge leaves
-        for (int64_t i = 0, reach = 0; K && i < s.atoms; ++i) {
-            for (int64_t e = s.row_pointers[i]; e < s.row_pointers[i + 1]; ++e) reach = std::max(reach, s.neighbours[e]);
-            const bool is_long = edges_of(closed.back(), i + 1) * most >= s.edges;
-            if (reach <= i && (is_long || i + 1 == s.atoms)) closed.push_back(i + 1);
-        }
-        const int64_t ranges = static_cast<int64_t>(closed.size()) - 1;
-        together = ranges >= 4;
-        if (!together) return split(0, s.atoms, std::min(most, s.atoms));
-        const int64_t parts = std::min(most, s.edges / 1024) / ranges;
-        for (int64_t r = 0; r < ranges; ++r) split(closed[r], closed[r + 1], parts);
-    }
-
-    void split(int64_t begin, int64_t end, int64_t parts) {
-        parts = std::max<int64_t>(1, parts);
-        for (int64_t q = 0; q < parts; ++q)
-            chunks.push_back({static_cast<int>(chunks.size()), begin + (end - begin) * q / parts,
-                              begin + (end - begin) * (q + 1) / parts});
-    }
 
     template <class F>
     void over_chunks(F&& f) {
@@ -438,7 +408,7 @@ class EdgeOperator {
         if (!s.dU) return;
         const T* a[EDGES];
         for (int e = 0; e < b.to.edges; ++e) a[e] = phi + pair(b.ids[e]) * K;
-        panels_tn<T>(b.to.edges, a, K, dw, weights, partial_U.data() + static_cast<size_t>(chunk.index) * K * weights);
+        panels_tn<T>(b.to.edges, a, K, dw, weights, partial_U.data() + (&chunk - chunks.data()) * K * weights);
     }
 
     void second_operands(Edges& b) {

@@ -29,6 +29,15 @@ def loss_gradients(potential, batch) -> tuple[list[torch.Tensor], list[torch.Ten
     return parts, list(gradients)
 
 
+def assert_plain_pytorch_agrees(potential, batch, monkeypatch) -> None:
+    compiled = loss_gradients(potential, batch)
+    monkeypatch.setattr("cliffordstf.kernels.ops._compiled", lambda *_: False)
+    plain = loss_gradients(potential, batch)
+    for ours, theirs in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
+        scale = max(1e-3, float(theirs.detach().abs().max()))
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11 * scale)
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", ["default", "default/large", "paper/full", "paper/clifford", "paper/output-only"])
 def test_kernels_change_nothing(name, monkeypatch):
@@ -36,12 +45,7 @@ def test_kernels_change_nothing(name, monkeypatch):
     options = {} if name.startswith("default") else {"hidden": 6, "forces": "conservative"}
     potential = cliffordstf.build(name, elements=ELEMENTS, seed=0, channels=12, **options).double()
     batch = potential.batch([*structures(3), triclinic_crystal(ELEMENTS)])
-    compiled = loss_gradients(potential, batch)
-    monkeypatch.setattr("cliffordstf.kernels.ops._compiled", lambda *_: False)
-    plain = loss_gradients(potential, batch)
-    for ours, theirs in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
-        scale = max(1e-3, float(theirs.detach().abs().max()))
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11 * scale)
+    assert_plain_pytorch_agrees(potential, batch, monkeypatch)
 
 
 @needs_compiler
@@ -50,12 +54,7 @@ def test_kernels_change_nothing_for_many_small_crystals(monkeypatch):
     potential = cliffordstf.build("default", elements=ELEMENTS, seed=0, channels=8).double()
     batch = potential.batch([triclinic_crystal(ELEMENTS) for _ in range(5)])
     assert (batch.senders == batch.receivers).any()
-    compiled = loss_gradients(potential, batch)
-    monkeypatch.setattr("cliffordstf.kernels.ops._compiled", lambda *_: False)
-    plain = loss_gradients(potential, batch)
-    for ours, theirs in zip((*compiled[0], *compiled[1]), (*plain[0], *plain[1]), strict=True):
-        scale = max(1e-3, float(theirs.detach().abs().max()))
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-11 * scale)
+    assert_plain_pytorch_agrees(potential, batch, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["default", "paper/clifford"])

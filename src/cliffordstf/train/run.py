@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.errors import ConfigError
+from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
@@ -106,6 +107,9 @@ def resume(directory: Path, watcher: Watcher | None = None, **changes: Any) -> R
 
 def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) -> RunResult | None:
     setup = prepare(config)
+    # Kernels that are not built yet are built now: the time of the first step counts.
+    weight = next(setup.potential.parameters())
+    kernel_name(weight.device, weight.dtype)
     zero = constant_energy(setup.train, setup.references)
     provenance = _provenance(config, setup)
     best = directory / "best.safetensors"

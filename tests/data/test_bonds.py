@@ -1,7 +1,7 @@
 import numpy as np
 from ase.build import bulk, molecule
 
-from cliffordstf.data.bonds import bonded_pairs, is_one_molecule
+from cliffordstf.data.bonds import LARGEST_MOLECULE, bonded_pairs, is_one_molecule
 from cliffordstf.data.structure import Structure
 
 
@@ -22,3 +22,9 @@ def test_one_molecule_is_told_from_two_and_from_a_crystal():
     assert not is_one_molecule(two)
     assert not is_one_molecule(Structure(copper.numbers, copper.positions, copper.cell.array, copper.pbc))
     assert is_one_molecule(Structure([1], [[0.0, 0, 0]]))
+
+
+def test_large_structures_are_not_taken_for_a_molecule():
+    chain = np.arange(LARGEST_MOLECULE + 1)[:, None] * [1.5, 0.0, 0.0]
+    assert is_one_molecule(Structure([6] * LARGEST_MOLECULE, chain[:-1]))
+    assert not is_one_molecule(Structure([6] * (LARGEST_MOLECULE + 1), chain))

@@ -11,6 +11,10 @@ BONDED = 1.25
 """Atoms closer than so many times the sum of their covalent radii are bonded."""
 
 
+LARGEST_MOLECULE = 500
+"""Atoms; larger structures are not looked at, all their distances at once would need too much memory."""
+
+
 def bonded_pairs(numbers: Any, positions: FloatArray) -> list[tuple[int, int]]:
     """Pairs of atoms that are bonded in a structure without images."""
     first, second = np.nonzero(np.triu(_bonded(numbers, positions), k=1))
@@ -18,8 +22,8 @@ def bonded_pairs(numbers: Any, positions: FloatArray) -> list[tuple[int, int]]:
 
 
 def is_one_molecule(structure: Structure) -> bool:
-    """Whether bonds connect all atoms, and nothing repeats."""
-    if structure.pbc.any():
+    """Whether bonds connect all atoms, at most 500, and nothing repeats."""
+    if structure.pbc.any() or len(structure.numbers) > LARGEST_MOLECULE:
         return False
     bonded = _bonded(structure.numbers, structure.positions)
     reached = np.zeros(len(bonded), dtype=bool)

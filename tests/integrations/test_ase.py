@@ -12,6 +12,8 @@ from ase.calculators.fd import calculate_numerical_forces, calculate_numerical_s
 import cliffordstf
 from cliffordstf.errors import ConfigError, ModelFileError, StructureError, UnknownElementError
 from cliffordstf.integrations.ase import Calculator
+from cliffordstf.kernels import kernel_name
+from cliffordstf.model import inference
 from cliffordstf.model.file import save_model
 
 ELEMENTS = ["H", "C", "O", "Si"]
@@ -192,3 +194,17 @@ def test_memory_stays_flat(potential):
     assert atoms.calc.neighbours.builds > 20
     assert growth < 40_000
     assert growth_when_results_are_kept > 80_000
+
+
+@pytest.mark.skipif(kernel_name() != "compiled", reason="the kernels cannot be compiled here")
+def test_steps_of_dynamics_find_the_memory_of_the_last_one(potential):
+    atoms = molecule("CH3CH2OH")
+    atoms.calc = Calculator(potential)
+    atoms.get_forces()
+    model = atoms.calc.potentials[0].model
+    record = inference._written(model).record
+    assert record is not None
+    atoms.rattle(1e-4, seed=0)
+    forces = atoms.get_forces()
+    assert inference._written(model).record is record
+    np.testing.assert_allclose(forces, atoms.calc.potentials[0].predict(atoms).forces.numpy(), atol=1e-12)

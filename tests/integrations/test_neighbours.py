@@ -51,6 +51,20 @@ def test_the_list_is_built_only_when_an_atom_moved_more_than_half_the_skin():
     assert neighbours.builds == 2
 
 
+def test_the_same_list_comes_back_until_a_pair_crosses_the_cutoff():
+    structure = Structure([1, 1], [[0.0, 0, 0], [CUTOFF - 0.1, 0, 0]])
+    neighbours = SkinList(CUTOFF, skin=0.6)
+    lists = []
+    for step in (0.0, 0.05, 0.15, 0.16, 0.0):
+        neighbours.update(moved(structure, np.array([[0.0, 0, 0], [step, 0, 0]])))
+        lists.append(neighbours.within(CUTOFF))
+    assert neighbours.builds == 1
+    assert [len(edges.senders) for edges in lists] == [2, 2, 0, 0, 2]
+    assert lists[0] is lists[1]
+    assert lists[2] is lists[3]
+    assert lists[4] is not lists[2]
+
+
 def test_another_cell_pbc_or_element_builds_anew():
     structure = triclinic_crystal((14,))
     neighbours = SkinList(CUTOFF)

@@ -167,8 +167,17 @@ def _power_monomials(lmax: int) -> tuple[Exponents, ...]:
 
 @cache
 @torch.inference_mode(False)
-def _power_matrices(lmax: int, unit: bool, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Exponents (3, monomials) and coefficients (monomials, 4, (lmax+1)²) of the tensors and their three slopes."""
+def power_polynomials(lmax: int, unit: bool) -> tuple[tuple[Exponents, ...], Tensor]:
+    """STF(v ⊗ … ⊗ v) of all degrees 0 … lmax as polynomials of v.
+
+    Args:
+        lmax: Highest degree.
+        unit: Scale degree l so that for unit vectors its squared Frobenius norm is 2l+1, one per component.
+
+    Returns:
+        The monomials by their exponents, low degrees first, and the coefficients (monomials, 4, (lmax+1)²) of the
+        tensors and of their slopes along the three axes, float64.
+    """
     keys = _power_monomials(lmax)
     place = {key: index for index, key in enumerate(keys)}
     table = torch.zeros(len(keys), 4, (lmax + 1) ** 2, dtype=torch.float64)
@@ -182,6 +191,14 @@ def _power_matrices(lmax: int, unit: bool, dtype: torch.dtype, device: torch.dev
                     if key[axis]:
                         x, y, z = (power - int(other == axis) for other, power in enumerate(key))
                         table[place[x, y, z], 1 + axis, component] += scale * value * key[axis]
+    return keys, table
+
+
+@cache
+@torch.inference_mode(False)
+def _power_matrices(lmax: int, unit: bool, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Exponents (3, monomials) and coefficients (monomials, 4, (lmax+1)²) of the tensors and their three slopes."""
+    keys, table = power_polynomials(lmax, unit)
     return torch.tensor(keys, device=device).T.contiguous(), table.to(dtype=dtype, device=device)
 
 

@@ -7,11 +7,19 @@ from typing import Any
 
 from cliffordstf.bench.contenders import Contender
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels.native.library import Library
+from cliffordstf.kernels.native.library import Call
 from cliffordstf.nn.radial import RadialFunctions
 
 RADIAL = "radial network, forward"
-FAMILIES = {"edge": "edge operator", "node": "products", "linear": "linear maps", "gate": "gates", "radial": RADIAL}
+FAMILIES = {
+    "edge": "edge operator",
+    "node": "products",
+    "linear": "linear maps",
+    "gate": "gates",
+    "radial": RADIAL,
+    "pair": "direction tensors",
+    "attention": "attention",
+}
 REST = "readout, geometry, autograd, optimiser"
 
 
@@ -30,8 +38,7 @@ def _recording(seconds: dict[str, float]) -> Iterator[None]:
         return run
 
     places: list[tuple[type, str, Callable[..., str]]] = [
-        (Library, "call", lambda _library, name, _args: FAMILIES[name.split("_")[0]]),
-        (Library, "call_linear", lambda _library, _name, _args: FAMILIES["linear"]),
+        (Call, "__call__", lambda call: FAMILIES[call.name.split("_")[0]]),
         (RadialFunctions, "_values_and_slopes", lambda _module, _distances: RADIAL),
     ]
     originals = [getattr(owner, name) for owner, name, _ in places]

@@ -13,6 +13,7 @@ from ase.calculators.calculator import PropertyNotImplementedError, all_changes
 from ase.stress import full_3x3_to_voigt_6_stress
 
 from cliffordstf.data.batch import Batch, make_batch
+from cliffordstf.data.neighbours import NeighbourList
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.errors import ConfigError, StructureError
 from cliffordstf.integrations.neighbours import SkinList
@@ -59,6 +60,7 @@ class Calculator(AseCalculator):
         self.device = _device(device)
         self.potentials = [_prepared(member, DTYPES[dtype], self.device) for member in members]
         self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
+        self._batches: dict[float, tuple[NeighbourList, Batch]] = {}
         # ASE asks for forces first and for stress later; once stress was asked for, both come from one evaluation.
         self._stress_is_used = False
 
@@ -98,11 +100,19 @@ class Calculator(AseCalculator):
 
     def _evaluate(self, structure: Structure, stress: bool) -> list[Prediction]:
         self.neighbours.update(structure)
-        batches: dict[float, Batch] = {}
-        for cutoff in {potential.cutoff for potential in self.potentials}:
-            edges = self.neighbours.within(cutoff)
-            batches[cutoff] = make_batch([structure], cutoff, [edges]).to(self.device)
+        batches = {potential.cutoff: self._batch(structure, potential.cutoff) for potential in self.potentials}
         return [potential(batches[potential.cutoff], stress=stress) for potential in self.potentials]
+
+    def _batch(self, structure: Structure, cutoff: float) -> Batch:
+        """The structure with its edges; with those of the last step if they are the same, which potentials notice."""
+        edges = self.neighbours.within(cutoff)
+        known, batch = self._batches.get(cutoff, (None, None))
+        if batch is not None and known is edges:
+            positions = torch.from_numpy(structure.positions).to(self.device)
+            return batch.with_geometry(positions, batch.cell)
+        batch = make_batch([structure], cutoff, [edges]).to(self.device)
+        self._batches[cutoff] = (edges, batch)
+        return batch
 
     def _check_results(self, structure: Structure) -> None:
         if not (np.isfinite(self.results["energy"]) and np.isfinite(self.results["forces"]).all()):

@@ -1,12 +1,16 @@
 """A neighbour list that is made with a margin and reused while no atom has moved far."""
 
 import time
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cliffordstf.data.neighbours import NeighbourList, edge_vectors, neighbour_list
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.errors import ConfigError
+
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 
 class SkinList:
@@ -35,6 +39,7 @@ class SkinList:
         self._built_for: Structure | None = None
         self._candidates: NeighbourList | None = None
         self._distances: FloatArray = np.zeros(0)
+        self._selected: dict[float, tuple[BoolArray, NeighbourList]] = {}
 
     def update(self, structure: Structure) -> None:
         """Follow a structure to where it is now, building a new list if the old one may miss something."""
@@ -42,6 +47,7 @@ class SkinList:
         if self._candidates is None or self._is_outdated(structure):
             # A failed build must not leave a list behind that belongs to another structure.
             self._candidates = None
+            self._selected.clear()
             self._candidates = neighbour_list(structure, self.cutoff + self.skin)
             self._built_for = structure
             self.builds += 1
@@ -50,15 +56,21 @@ class SkinList:
         self.seconds += time.perf_counter() - start
 
     def within(self, cutoff: float) -> NeighbourList:
-        """The edges of the last structure up to `cutoff`, Å, sorted as a fresh list would be."""
+        """The edges of the last structure up to `cutoff`, Å, sorted as a fresh list would be.
+
+        As long as no pair crosses the cutoff, this is the same object.
+        """
         if self._candidates is None:
             raise ConfigError("the neighbour list has seen no structure yet; call update(structure) first.")
         if cutoff > self.cutoff:
             raise ConfigError(f"this neighbour list reaches {self.cutoff} Å, not {cutoff} Å; make one that does.")
         start = time.perf_counter()
-        edges = self._candidates.select(self._distances < cutoff)
+        is_near = self._distances < cutoff
+        known = self._selected.get(cutoff)
+        if known is None or not np.array_equal(known[0], is_near):
+            known = self._selected[cutoff] = (is_near, self._candidates.select(is_near))
         self.seconds += time.perf_counter() - start
-        return edges
+        return known[1]
 
     def pairs(self) -> tuple[NeighbourList, FloatArray]:
         """All edges of the list, skin included, and their lengths (Å) at the last structure."""

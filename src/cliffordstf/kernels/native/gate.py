@@ -6,7 +6,7 @@ import numpy as np
 from torch import Tensor
 from typing_extensions import override
 
-from cliffordstf.kernels.native.library import GateArgs, library, pointer, threads_for
+from cliffordstf.kernels.native.library import Call, GateArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import GatePlan
 
@@ -30,18 +30,28 @@ class ScalarGate(Operator):
 
     @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
+        call, out = self.prepare_forward(inputs)
+        call()
+        return out
+
+    def prepare_forward(self, inputs: Tensors) -> tuple[Call, Tensor]:
+        """The kernel and where its result will be."""
         args, out = self._args(inputs), inputs[0].new_empty(inputs[0].shape)
         args.out = pointer(out)
-        _call("forward", out, args)
-        return out
+        return _prepared("forward", out, args, inputs), out
 
     @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
+        call, results = self.prepare_backward(gradient, inputs)
+        call()
+        return [result if want else None for result, want in zip(results, wanted, strict=True)]
+
+    def prepare_backward(self, gradient: Tensor, inputs: Tensors) -> tuple[Call, list[Tensor]]:
+        """The kernel and where the gradients will be."""
         args, results = self._args(inputs), [tensor.new_empty(tensor.shape) for tensor in inputs]
         args.g = pointer(gradient)
         args.dx, args.dz, args.db = (pointer(result) for result in results)
-        _call("backward", gradient, args)
-        return [result if want else None for result, want in zip(results, wanted, strict=True)]
+        return _prepared("backward", gradient, args, (gradient, inputs, results)), results
 
     @override
     def second(
@@ -56,7 +66,7 @@ class ScalarGate(Operator):
         args.g = pointer(gradient)
         args.ux, args.uz, args.ub = (pointer(cotangent) for cotangent in cotangents)
         args.out, args.dx, args.dz, args.db = (pointer(result) for result in results)
-        _call("second", gradient, args)
+        _prepared("second", gradient, args, (gradient, cotangents, inputs))()
         return [result if want else None for result, want in zip(results, wanted, strict=True)]
 
     def _args(self, inputs: Tensors) -> GateArgs:
@@ -70,7 +80,7 @@ class ScalarGate(Operator):
         return args
 
 
-def _call(name: str, like: Tensor, args: GateArgs) -> None:
+def _prepared(name: str, like: Tensor, args: GateArgs, keep: object) -> Call:
     kernels = library(like.dtype)
     assert kernels is not None
-    kernels.call(f"gate_{name}", args)
+    return kernels.prepared(f"gate_{name}", args, (like, keep))

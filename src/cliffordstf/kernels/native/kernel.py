@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from cliffordstf.kernels.native.library import Args, library, pointer
+from cliffordstf.kernels.native.library import Args, Call, library, pointer
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 
 
@@ -31,26 +31,36 @@ class MultilinearKernel(Operator):
 
     @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
+        call, out = self.prepare_forward(inputs, context)
+        call()
+        return _cut(out, inputs[0].shape[-1])
+
+    def prepare_forward(self, inputs: Tensors, context: Tensors) -> tuple[Call, Tensor]:
+        """The kernel and where its result will be, with channels up to whole vectors."""
         width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
         args = self.arguments(inputs, context, width)
         keep = self._set(args, "", inputs, width)
         out = inputs[0].new_empty(*self.shape(inputs, context)[:-1], width)
         args.out = out.data_ptr()
-        self._run("forward", out, args)
-        del keep
-        return _cut(out, inputs[0].shape[-1])
+        return self._call("forward", out, args, (keep, context)), out
 
     @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
+        call, results = self.prepare_backward(gradient, inputs, context, wanted)
+        call()
+        return self._finished(results, inputs)
+
+    def prepare_backward(
+        self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
+    ) -> tuple[Call, list[Maybe]]:
+        """The kernel and where the gradients will be, with channels up to whole vectors."""
         width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
         args = self.arguments(inputs, context, width)
         g = padded(gradient, width)
         args.g = pointer(g)
         keep = self._set(args, "", inputs, width)
         results = self._results(args, inputs, width, wanted)
-        self._run("backward", gradient, args)
-        del keep
-        return self._finished(results, inputs)
+        return self._call("backward", gradient, args, (g, keep, results, context)), results
 
     @override
     def second(
@@ -67,8 +77,7 @@ class MultilinearKernel(Operator):
         args.g, args.out = pointer(g), out.data_ptr()
         keep = [*self._set(args, "", inputs, width), *self._set(args, "u", cotangents, width)]
         results = self._results(args, inputs, width, wanted[1:])
-        self._run("second", gradient, args)
-        del keep
+        self._call("second", gradient, args, (g, keep))()
         return [_cut(out, gradient.shape[-1]), *self._finished(results, inputs)]
 
     def _set(self, args: Args, prefix: str, tensors: Sequence[Maybe], width: int) -> list[Maybe]:
@@ -94,10 +103,10 @@ class MultilinearKernel(Operator):
             for result, tensor in zip(results, inputs, strict=True)
         ]
 
-    def _run(self, name: str, like: Tensor, args: Args) -> None:
+    def _call(self, name: str, like: Tensor, args: Args, keep: object) -> Call:
         kernels = library(like.dtype)
         assert kernels is not None
-        kernels.call(f"{self.family}_{name}", args)
+        return kernels.prepared(f"{self.family}_{name}", args, keep)
 
 
 def padded_channels(channels: int, dtype: torch.dtype) -> int:

@@ -3,7 +3,7 @@
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from typing import Any, TypeAlias
@@ -78,6 +78,19 @@ class RadialArgs(Structure):
     ]
 
 
+class PairArgs(Structure):
+    """`PairArgs` in pairs.h."""
+
+    _fields_ = [
+        *_fields("pairs components monomials terms slope_terms functions layers", "parent term slope_term"),
+        *_fields("", "value slope_value vectors distances directions slopes"),
+        ("radial_gradients", POINTER(c_void_p)),
+        ("turns", POINTER(c_void_p)),
+        *_fields("", "gradients"),
+        *_fields("threads", ""),
+    ]
+
+
 class AttentionArgs(Structure):
     """`AttentionArgs` in attention.h."""
 
@@ -106,8 +119,38 @@ class MuonArgs(Structure):
     ]
 
 
-Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs | AttentionArgs | MuonArgs
-Function: TypeAlias = Callable[[Args], None]
+Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs | PairArgs | AttentionArgs | MuonArgs
+
+
+class Call:
+    """A kernel with its arguments. It can be run again when the values behind the addresses have changed.
+
+    Args:
+        name: Of the kernel.
+        function: Of the library.
+        arguments: What it takes.
+        keep: Whatever the addresses point to.
+        cleared: Results of which the kernel writes only some components: they are set to zero before.
+    """
+
+    __slots__ = ("_arguments", "_cleared", "_function", "_keep", "name")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., None],
+        arguments: tuple[Any, ...],
+        keep: object,
+        cleared: Sequence[Tensor] = (),
+    ) -> None:
+        self.name, self._function, self._arguments, self._keep = name, function, arguments, keep
+        self._cleared = cleared
+
+    def __call__(self) -> None:
+        """Run the kernel; the interpreter's lock is released meanwhile."""
+        for tensor in self._cleared:
+            tensor.zero_()
+        self._function(*self._arguments)
 
 
 class Library:
@@ -123,6 +166,7 @@ class Library:
             "node": (NodeArgs, ("forward", "backward", "second")),
             "gate": (GateArgs, ("forward", "backward", "second")),
             "radial": (RadialArgs, ("forward",)),
+            "pair": (PairArgs, ("forward", "backward")),
             "attention": (AttentionArgs, ("forward",)),
             "muon": (MuonArgs, ("update",)),
         }
@@ -138,12 +182,19 @@ class Library:
             self._functions[f"linear_{name}"] = function
 
     def call(self, name: str, args: Args) -> None:
-        """Run a kernel; the interpreter's lock is released meanwhile."""
-        self._functions[name](ctypes.byref(args))
+        """Run a kernel."""
+        self.prepared(name, args, None)()
 
-    def call_linear(self, name: str, args: "ctypes.Array[LinearArgs]") -> None:
-        """Run a linear kernel on several terms."""
-        self._functions[f"linear_{name}"](args, len(args))
+    def prepared(self, name: str, args: Args, keep: object) -> Call:
+        """A kernel to be run later, perhaps more than once."""
+        return Call(name, self._functions[name], (ctypes.byref(args),), (args, keep))
+
+    def prepared_linear(
+        self, name: str, args: "ctypes.Array[LinearArgs]", keep: object, cleared: Sequence[Tensor] = ()
+    ) -> Call:
+        """A linear kernel on several terms, to be run later."""
+        whole = f"linear_{name}"
+        return Call(whole, self._functions[whole], (args, len(args)), keep, cleared)
 
 
 @cache

@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from cliffordstf.kernels.native.kernel import padded, padded_channels
-from cliffordstf.kernels.native.library import Library, LinearArgs, library, pointer, threads_for
+from cliffordstf.kernels.native.library import Call, Library, LinearArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import LinearPlan
 
@@ -87,7 +87,7 @@ class TrackLinearSum(Operator):
             if not in_order:
                 arg.track = self._adding_addresses[index]
             arg.x, arg.w, arg.y = pointer(x), pointer(weights), pointer(out)
-        _kernels(like.dtype).call_linear("forward", args)
+        _kernels(like.dtype).prepared_linear("forward", args, keep)()
         return out if width == channels else out[..., :channels].contiguous()
 
     def _gradients(
@@ -111,7 +111,7 @@ class TrackLinearSum(Operator):
             self._describe(arg, index, width, outputs, x.shape[0])
             arg.g, arg.x, arg.w, arg.dx, arg.dw = (pointer(tensor) for tensor in (g, *ready, dx, dw))
             results += [dx, dw]
-        _kernels(gradient.dtype).call_linear("backward", args)
+        _kernels(gradient.dtype).prepared_linear("backward", args, keep)()
         return [_cut(result, tensor) for result, tensor in zip(results, inputs, strict=True)]
 
     def _describe(self, args: LinearArgs, index: int, inputs: int, outputs: int, atoms: int) -> None:
@@ -156,30 +156,41 @@ class PreparedLinear:
 
     def forward(self, features: Sequence[Tensor]) -> Tensor:
         """(atoms, components, in) of each term -> (atoms, components, out)."""
+        call, out = self.prepare_forward(features)
+        call()
+        channels = self._sizes[0][1]
+        return out if channels == self._outputs else out[..., :channels].contiguous()
+
+    def prepare_forward(self, features: Sequence[Tensor]) -> tuple[Call, Tensor]:
+        """The kernel and where its result will be, with channels up to whole vectors."""
         atoms = features[0].shape[0]
-        new = features[0].new_empty if self._is_full else features[0].new_zeros
-        out = new(atoms, self._dims[1], self._outputs)
+        out = features[0].new_empty(atoms, self._dims[1], self._outputs)
         ready = [padded(x, arg.inputs) for x, arg in zip(features, self._forward, strict=True)]
         args = type(self._forward).from_buffer_copy(self._forward)  # a copy: several threads may be at it
         for arg, x, work in zip(args, ready, self._work, strict=True):
             arg.atoms, arg.x, arg.y, arg.threads = atoms, pointer(x), out.data_ptr(), threads_for(atoms * work)
-        self._kernels.call_linear("forward", args)
-        channels = self._sizes[0][1]
-        return out if channels == self._outputs else out[..., :channels].contiguous()
+        cleared = () if self._is_full else (out,)
+        return self._kernels.prepared_linear("forward", args, (ready, out, self), cleared), out
 
     def backward(self, gradient: Tensor) -> list[Tensor]:
         """Gradient of the output -> that of the features of each term."""
-        atoms, g = gradient.shape[0], padded(gradient, self._outputs)
-        args, results = type(self._backward).from_buffer_copy(self._backward), []
-        for arg, dims, fills, work in zip(args, self._dims[0], self._fills_source, self._work, strict=True):
-            dx = (gradient.new_empty if fills else gradient.new_zeros)(atoms, dims, arg.inputs)
-            arg.atoms, arg.g, arg.dx, arg.threads = atoms, pointer(g), dx.data_ptr(), threads_for(atoms * work)
-            results.append(dx)
-        self._kernels.call_linear("backward", args)
+        call, results = self.prepare_backward(gradient)
+        call()
         return [
             dx if dx.shape[2] == size[0] else dx[..., : size[0]].contiguous()
             for dx, size in zip(results, self._sizes, strict=True)
         ]
+
+    def prepare_backward(self, gradient: Tensor) -> tuple[Call, list[Tensor]]:
+        """The kernel and where the gradients will be, with channels up to whole vectors."""
+        atoms, g = gradient.shape[0], padded(gradient, self._outputs)
+        args, results = type(self._backward).from_buffer_copy(self._backward), []
+        for arg, dims, work in zip(args, self._dims[0], self._work, strict=True):
+            dx = gradient.new_empty(atoms, dims, arg.inputs)
+            arg.atoms, arg.g, arg.dx, arg.threads = atoms, pointer(g), dx.data_ptr(), threads_for(atoms * work)
+            results.append(dx)
+        cleared = [dx for dx, fills in zip(results, self._fills_source, strict=True) if not fills]
+        return self._kernels.prepared_linear("backward", args, (g, results, self), cleared), results
 
 
 def _first_writes(plan: LinearPlan) -> tuple[list[IntTable], bool, list[bool]]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cliffordstf.kernels.native.kernel import padded_channels
-from cliffordstf.kernels.native.library import RadialArgs, library, threads_for
+from cliffordstf.kernels.native.library import Call, RadialArgs, library, threads_for
 
 
 class PreparedRadial:
@@ -46,6 +46,12 @@ class PreparedRadial:
 
     def __call__(self, distances: Tensor) -> tuple[Tensor, Tensor]:
         """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each."""
+        call, results = self.prepare(distances)
+        call()
+        return results
+
+    def prepare(self, distances: Tensor) -> tuple[Call, tuple[Tensor, Tensor]]:
+        """The kernel and where functions and slopes will be."""
         pairs = len(distances)
         values = distances.new_empty(self._layers, pairs, self._functions)
         slopes = torch.empty_like(values)
@@ -53,5 +59,4 @@ class PreparedRadial:
         args.pairs, args.distances = pairs, distances.data_ptr()
         args.values, args.slopes = values.data_ptr(), slopes.data_ptr()
         args.threads = threads_for(2 * pairs * len(self._weights))
-        self._kernels.call("radial_forward", args)
-        return values, slopes
+        return self._kernels.prepared("radial_forward", args, (self, distances, values, slopes)), (values, slopes)

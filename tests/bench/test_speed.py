@@ -9,6 +9,7 @@ from cliffordstf.bench.contenders import LITERAL, OURS, Contender, literal, ours
 from cliffordstf.bench.roofline import Machine, edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin, copper_box
 from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
+from cliffordstf.kernels import kernel_name
 from cliffordstf.model.build import build
 
 
@@ -113,3 +114,15 @@ def test_the_whole_benchmark_in_small(monkeypatch):
 
 def _cut(options: dict) -> dict:
     return {key: value for key, value in options.items() if key != "channels"}
+
+
+def test_a_plain_contender_runs_without_the_kernels():
+    seen = []
+
+    class Watched(torch.nn.Module):
+        def forward(self, batch):
+            seen.append(kernel_name())
+
+    Contender("plain", Watched(), is_plain=True).inference(None)()
+    Contender("as it is", Watched()).inference(None)()
+    assert seen == ["reference", kernel_name()]

@@ -17,6 +17,7 @@ from cliffordstf.kernels import (
     differentiate,
     kernel_name,
     ops,
+    plain_pytorch,
     reference,
 )
 from tests.kernels.graphs import draw, edge_plan, molecules, node_plan, random_graph
@@ -231,3 +232,13 @@ def test_plans_are_found_again_by_their_key():
     plan, nodes = edge_plan(LARGE, 3, LARGE), node_plan(SMALL, SMALL, SMALL)
     assert type(plan).from_key(plan.key).paths == plan.paths
     assert type(nodes).from_key(nodes.key).paths == nodes.paths
+
+
+def test_plain_pytorch_within_a_block_only():
+    before = kernel_name()
+    with plain_pytorch():
+        assert kernel_name() == "reference"
+        with plain_pytorch():
+            pass
+        assert kernel_name() == "reference"
+    assert kernel_name() == before

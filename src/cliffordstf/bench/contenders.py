@@ -14,7 +14,7 @@ from cliffordstf import zoo
 from cliffordstf.bench.paper import paper_models
 from cliffordstf.data.batch import Batch
 from cliffordstf.data.structure import Structure
-from cliffordstf.kernels import differentiate
+from cliffordstf.kernels import differentiate, plain_pytorch
 from cliffordstf.model.build import build
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.model.potential import Potential
@@ -41,6 +41,9 @@ PEER_OPTIONS: dict[str, dict[str, Any]] = {
 }
 """Widths of the paper's settings, which give about 10^6 parameters for many elements; the others have them anyway."""
 
+ON_OUR_KERNELS = ("ictp-l2",)
+"""Peers that are written here, on the compiled kernels, of which one is also timed as its authors' language runs."""
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -49,10 +52,12 @@ class Contender:
     Attributes:
         name: As printed.
         potential: Ours, or another behind the same interface.
+        is_plain: Whether to time it without the compiled kernels.
     """
 
     name: str
     potential: Potential
+    is_plain: bool = False
 
     @property
     def parameters(self) -> int:
@@ -61,7 +66,7 @@ class Contender:
 
     def inference(self, batch: Batch) -> Callable[[], object]:
         """Energy and forces."""
-        return lambda: self.potential(batch)
+        return self._as_it_runs(lambda: self.potential(batch))
 
     def training(self, batch: Batch) -> Callable[[], object]:
         """Forward, loss on energy and forces, backward, Adam."""
@@ -77,12 +82,21 @@ class Contender:
                 loss.backward(inputs=weights)
             optimizer.step()
 
-        return step
+        return self._as_it_runs(step)
 
     def molecule(self, structure: Structure) -> Callable[[], object]:
         """Energy and forces of one molecule with a neighbour list at hand, as in a step of dynamics."""
-        batch = self.potential.batch(structure)
-        return lambda: self.potential(batch)
+        return self.inference(self.potential.batch(structure))
+
+    def _as_it_runs(self, action: Callable[[], object]) -> Callable[[], object]:
+        if not self.is_plain:
+            return action
+
+        def without_kernels() -> object:
+            with plain_pytorch():
+                return action()
+
+        return without_kernels
 
 
 class _LiteralModel(torch.nn.Module):
@@ -141,6 +155,8 @@ def peers() -> tuple[list[Contender], dict[str, str]]:
         reason = zoo.available(name)
         if reason is None:
             found.append(Contender(name, _peer(name)))
+            if name in ON_OUR_KERNELS:
+                found.append(Contender(f"{name}-plain-pytorch", found[-1].potential, is_plain=True))
         else:
             missing[name] = reason
     return found, missing

@@ -1,25 +1,19 @@
 """`bench speed`: inference, training, latency, large boxes and the roofline, ours and peers side by side in one run."""
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from typing import Any
 
-from cliffordstf import zoo
-from cliffordstf.bench.contenders import LITERAL, PEER_OPTIONS, Contender, literal, ours, peers
+from cliffordstf.bench.boxes import measure_boxes
+from cliffordstf.bench.contenders import LITERAL, Contender, literal, ours, peers
 from cliffordstf.bench.profile import profile
 from cliffordstf.bench.roofline import edge_operator, measure_machine
-from cliffordstf.bench.systems import aspirin, copper_box
+from cliffordstf.bench.systems import aspirin
 from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
 from cliffordstf.kernels import kernel_name
-from cliffordstf.model.build import build
 from cliffordstf.provenance import describe_run
 
 MOLECULES = 32
-COPPER = 29
-BOX_PEER = "mace-l1"
-PEER_BOX = 1_000
 SLOW = 2.5
 """Seconds a training step; the peak memory of slower contenders is not measured."""
 BOXES = (100, 1_000, 10_000, 100_000)
@@ -72,7 +66,7 @@ def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
         "peers_not_installed": missing,
         "rows": rows,
         "ratios": _ratios(timings, [contender.name for contender in found], reference is not None),
-        "boxes": _boxes(settings, say),
+        "boxes": measure_boxes(settings.boxes, settings.with_peers, settings.limit, say),
         "roofline": _roofline(machine, contenders, say),
         "profile": _profile(contenders, say),
     }
@@ -130,49 +124,6 @@ def _ratios(timings: dict[str, dict[str, Timing]], peer_names: list[str], with_l
                 mine = by_name[f"default lmax {lmax}"]
                 add(f"default_lmax{lmax}_{kind}_time_over_{peer}", mine, by_name[peer])
     return {**ratios, "spread": spreads}
-
-
-def _boxes(settings: SpeedSettings, say: Say) -> list[dict[str, Any]]:
-    """Time and memory per atom of a growing copper crystal, ours and MACE's where it is installed."""
-    names = ["default"]
-    if settings.with_peers and zoo.available(BOX_PEER) is None:
-        names.append(BOX_PEER)
-    rows = []
-    for size in settings.boxes:
-        for name in names:
-            if name == BOX_PEER and size != PEER_BOX:
-                continue
-            # A process of its own: memory that others have freed would hide what this one needs.
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-                row = pool.submit(measure_box, name, size, settings.limit).result()
-            rows.append(row)
-            say(f"box of {row['atoms']} atoms, {name}: {row['microseconds_per_atom']:.0f} µs/atom, "
-                f"{row['kilobytes_per_atom'] or 0:.0f} kB/atom")  # fmt: skip
-    return rows
-
-
-def measure_box(name: str, size: int, limit: float) -> dict[str, Any]:
-    """Inference on a copper crystal of about so many atoms, in this process."""
-    if name == "default":
-        potential = build("default", elements=[COPPER], seed=0, average_neighbours=42.0)
-    else:
-        options = PEER_OPTIONS[name]
-        potential = zoo.build(name, (COPPER,), cutoff=5.0, average_neighbours=42.0, seed=0, **options)
-    structure = copper_box(size)
-    small = Contender(name, potential).inference(potential.batch(copper_box(30)))
-    for _ in range(4):  # what is loaded, compiled or optimised at the first calls is not the box's
-        small()
-    batch = potential.batch(structure)
-    action = Contender(name, potential).inference(batch)
-    memory = peak_memory(action)
-    timing = interleaved({name: action}, 5, 1, limit, minimum=2)[name]
-    return {
-        "name": name,
-        "atoms": len(structure),
-        "edges": len(batch.senders),
-        "microseconds_per_atom": timing.median / len(structure) * 1e6,
-        "kilobytes_per_atom": None if memory is None else memory * 1024 / len(structure),
-    }
 
 
 def _roofline(machine: Any, contenders: list[Contender], say: Say) -> dict[str, Any]:

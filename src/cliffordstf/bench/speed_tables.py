@@ -49,12 +49,13 @@ def _ratios(results: dict[str, Any]) -> Table:
 def _boxes(results: dict[str, Any]) -> Table:
     table = Table(
         "Periodic box: fcc copper, 42 neighbours within 5 Å, models for one element",
-        ["model", "atoms", "µs per atom", "kB per atom"],
+        ["model", "atoms", "µs per atom", "over that of 10^3 atoms", "kB per atom"],
     )
     for row in results["boxes"]:
         memory = row["kilobytes_per_atom"]
-        time = f"{row['microseconds_per_atom']:.0f}"
-        table.add(row["name"], f"{row['atoms']:,}", time, f"{memory:.0f}" if memory else "")
+        time, over = f"{row['microseconds_per_atom']:.0f}", row.get("time_per_atom_over_thousand")
+        spread = f"{over['median']:.2f} ({over['low']:.2f} to {over['high']:.2f})" if over else ""
+        table.add(row["name"], f"{row['atoms']:,}", time, spread, f"{memory:.0f}" if memory else "")
     return table
 
 

@@ -8,6 +8,7 @@ from cliffordstf.kernels.ops import (
     edge_trilinear,
     kernel_name,
     node_bilinear,
+    plain_pytorch,
     scalar_gate,
     track_linear,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "edge_trilinear",
     "kernel_name",
     "node_bilinear",
+    "plain_pytorch",
     "scalar_gate",
     "track_linear",
     "wants",

@@ -1,6 +1,7 @@
 """The operators, each behind one signature: compiled kernels where they can run, plain PyTorch elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -14,13 +15,30 @@ from cliffordstf.kernels.native.linear import TrackLinearSum
 from cliffordstf.kernels.native.node import NodeBilinear
 from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
 
+_plain_blocks: list[None] = []
+"""One entry for every `plain_pytorch` block that is open."""
+
+
+@contextmanager
+def plain_pytorch() -> Iterator[None]:
+    """Within this block the operators are plain PyTorch, as on a machine without a compiler; in all threads."""
+    _plain_blocks.append(None)
+    try:
+        yield
+    finally:
+        _plain_blocks.pop()
+
 
 def _compiled(tensor: Tensor, degree: int = 0) -> bool:
-    return tensor.device.type == "cpu" and degree <= LARGEST_DEGREE and library(tensor.dtype) is not None
+    if _plain_blocks or tensor.device.type != "cpu" or degree > LARGEST_DEGREE:
+        return False
+    return library(tensor.dtype) is not None
 
 
 def _on_gpu(tensor: Tensor) -> bool:
-    return tensor.device.type == "cuda" and tensor.dtype in (torch.float32, torch.float64) and gpu.available()
+    if _plain_blocks or tensor.device.type != "cuda":
+        return False
+    return tensor.dtype in (torch.float32, torch.float64) and gpu.available()
 
 
 def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex) -> Tensor:
@@ -149,6 +167,8 @@ def scalar_gate(plan: GatePlan, features: Tensor, logits: Tensor, bias: Tensor) 
 
 def kernel_name(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> str:
     """Which implementation runs: `compiled` on CPUs, `triton` on GPUs, or `reference`."""
+    if _plain_blocks:
+        return "reference"
     kind = torch.device(device).type
     if kind == "cuda" and gpu.available():
         return "triton"

@@ -101,16 +101,19 @@ def test_references_from_a_file(slabs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("count", "apart", "options", "cutoff"),
+    ("count", "apart", "options", "cutoff", "layers", "batch"),
     [
-        (4, 0.0, [], 4.0),
-        (4, 0.0, ["model.cutoff=5.5"], 5.5),
-        (4, 0.0, ["model.preset=paper/clifford"], 6.0),
-        (4, 5.0, [], 5.0),  # two molecules: their interaction must be seen
-        (220, 0.0, [], 5.0),
+        (4, 0.0, [], 4.0, 3, 1),
+        (4, 0.0, ["model.cutoff=5.5"], 5.5, 3, 1),
+        (4, 0.0, ["model.layers=2", "batch_size=3"], 4.0, 2, 3),
+        (4, 0.0, ["model.preset=default/small"], 4.0, 2, 1),
+        (4, 0.0, ["model.preset=paper/clifford"], 6.0, None, 1),
+        (4, 5.0, [], 5.0, 2, 2),  # two molecules: their interaction must be seen
+        (220, 0.0, [], 5.0, 2, 17),
     ],
 )
-def test_few_frames_of_one_molecule_get_a_short_cutoff(tmp_path, count, apart, options, cutoff):
+def test_few_frames_of_one_small_molecule(tmp_path, count, apart, options, cutoff, layers, batch):
+    """A short cutoff and, for at most twelve atoms, a third layer and single structures a step."""
     images = []
     for seed in range(count):
         atoms = molecule("CH3OH")
@@ -123,4 +126,8 @@ def test_few_frames_of_one_molecule_get_a_short_cutoff(tmp_path, count, apart, o
         images.append(atoms)
     ase.io.write(tmp_path / "frames.extxyz", images)
     config = load_config(None, [f"data.train={tmp_path / 'frames.extxyz'}", "data.valid=1", *options])
-    assert prepare(config).potential.cutoff == cutoff
+    setup = prepare(config)
+    assert setup.potential.cutoff == cutoff
+    assert setup.plan.size == batch
+    if layers is not None:
+        assert setup.potential.model.config.layers == layers

@@ -35,7 +35,7 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 
 FEW_STRUCTURES = 200
 """Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`; of single
-molecules with a shorter cutoff too."""
+molecules with a shorter cutoff too, and small ones with a layer more."""
 
 
 class DataConfig(_Config):
@@ -130,13 +130,16 @@ class TrainConfig(_Config):
     model: dict[str, Any] = Field(
         {"preset": "default"},
         description="Preset and the options that differ from it, e.g. {preset: default, lmax: 3}. The cutoff of the "
-        "default is 5 Å, but shorter for fewer than 200 structures that are single molecules each.",
+        "default is 5 Å, but 4 Å for fewer than 200 structures that are single molecules each; if these have at most "
+        "12 atoms, three layers instead of two.",
     )
     loss: LossConfig = Field(LossConfig(), description="Terms and weights.")
     optimizer: OptimizerConfig = Field(OptimizerConfig())
     schedule: ScheduleConfig = Field(ScheduleConfig())
     batch_size: PositiveInt | Literal["auto"] = Field(
-        "auto", description="Structures a step; auto: about 100 atoms, or 25 for fewer than 200 structures."
+        "auto",
+        description="Structures a step; auto: about 100 atoms, or 25 for fewer than 200 structures, and one of these "
+        "if they are molecules of at most 12 atoms.",
     )
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")

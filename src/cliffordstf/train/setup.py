@@ -195,6 +195,9 @@ def _usual(forces: FloatArray) -> FloatArray:
 FEW_CUTOFF = 4.0
 """Å, for few frames of single molecules: what a short cutoff does not see need not be learned (docs/recipe.md)."""
 
+SMALL_MOLECULE, FEW_LAYERS = 12, 3
+"""Few frames of molecules of at most so many atoms are learned one at a time, by so many layers (docs/recipe.md)."""
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -237,7 +240,7 @@ def prepare(config: TrainConfig) -> Setup:
         Dataset(frames, potential.cutoff, cache if frames is splits.train else None)
         for frames in (splits.train, splits.valid, splits.test)
     )
-    plan = _plan(config, train)
+    plan = _plan(config, splits.train)
     if config.threads != "auto":
         torch.set_num_threads(config.threads)
     return Setup(splits, train, valid, test, plan, references, potential)
@@ -284,8 +287,8 @@ def model_config(options: dict[str, Any], elements: tuple[int, ...], average_nei
 def _build(
     config: TrainConfig, frames: list[Frame], elements: tuple[int, ...], references: References, scale: float
 ) -> Potential:
-    sample = frames[:: max(1, len(frames) // 100)]
-    options = local_options(config.model, sample) if len(frames) < FEW_STRUCTURES else config.model
+    sample = _sample(frames)
+    options = local_options(config.model, sample) if are_few_molecules(frames) else config.model
     cutoff = model_config(options, elements, None).cutoff
     neighbours = Dataset(sample, cutoff).average_neighbours()
     with torch.random.fork_rng(devices=[]):
@@ -294,20 +297,39 @@ def _build(
         return build_from_config(model_config(options, elements, neighbours), reference)
 
 
+def _sample(frames: list[Frame]) -> list[Frame]:
+    """At most two hundred of them, evenly spread."""
+    return frames[:: max(1, len(frames) // 100)]
+
+
+def are_few_molecules(frames: list[Frame]) -> bool:
+    """Whether a training set is small and every structure of it one molecule."""
+    return len(frames) < FEW_STRUCTURES and all(is_one_molecule(frame.structure) for frame in _sample(frames))
+
+
 def local_options(options: dict[str, Any], frames: Sequence[Frame]) -> dict[str, Any]:
-    """Options for few frames: with a short cutoff if nobody asked for another and they are single molecules.
+    """Options for few frames of single molecules, where nobody asked for others.
 
     Bonds carry what happens between distant atoms of a molecule; between two molecules nothing would.
     """
-    is_default = str(options.get("preset", "default")).startswith("default")
-    if "cutoff" in options or not is_default or not all(is_one_molecule(frame.structure) for frame in frames):
+    name = str(options.get("preset", "default"))
+    if not name.startswith("default"):
         return options
-    return {**options, "cutoff": FEW_CUTOFF}
+    found: dict[str, Any] = {"cutoff": FEW_CUTOFF}
+    if name == "default" and _usual_size(frames) <= SMALL_MOLECULE:
+        found["layers"] = FEW_LAYERS
+    return {**found, **options}
 
 
-def _plan(config: TrainConfig, train: Dataset) -> BatchPlan:
+def _usual_size(frames: Sequence[Frame]) -> float:
+    return float(np.median([len(frame.structure) for frame in frames]))
+
+
+def _plan(config: TrainConfig, train: list[Frame]) -> BatchPlan:
     size = config.batch_size
     if size == "auto":
         atoms = 25 if len(train) < FEW_STRUCTURES else 100
-        size = int(np.clip(round(atoms / float(np.median(train.atoms))), 1, 32))
+        usual = _usual_size(train)
+        is_single = usual <= SMALL_MOLECULE and are_few_molecules(train)
+        size = 1 if is_single else int(np.clip(round(atoms / usual), 1, 32))
     return BatchPlan(size, config.max_atoms, config.max_edges)

@@ -120,7 +120,12 @@ def padded(tensor: Maybe, width: int) -> Maybe:
     """With zeros behind the channels up to a whole number of vectors."""
     if tensor is None or tensor.shape[-1] == width:
         return tensor
-    return torch.nn.functional.pad(tensor, (0, width - tensor.shape[-1]))
+    # Not `pad`, which writes zeros everywhere before it copies.
+    channels = tensor.shape[-1]
+    result = tensor.new_empty(*tensor.shape[:-1], width)
+    result[..., :channels] = tensor
+    result[..., channels:] = 0
+    return result
 
 
 def _cut(tensor: Tensor, channels: int) -> Tensor:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from cliffordstf.bench.acac import acac_cell
 from cliffordstf.bench.catalysis import catalysis_cell
+from cliffordstf.bench.committee import committee
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.published import RMD17_MOLECULES
@@ -46,11 +47,12 @@ def rmd17(
     budget: Budget = "20min",
     seeds: Seeds = "0",
     recipe: Recipe = None,
+    members: Annotated[int, typer.Option(min=1, help="Runs side by side whose mean is judged; each on its cores.")] = 1,
 ) -> Sequence[Job]:
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
     _need_a_name(overrides, recipe)
     names = RMD17_MOLECULES if molecules == "all" else _names(molecules)
-    return [
+    cells = [
         rmd17_cell(
             data,
             molecule,
@@ -66,6 +68,7 @@ def rmd17(
         for model in _names(models)
         for molecule in names
     ]
+    return cells if members == 1 else [committee(cell, members) for cell in cells]
 
 
 @study()

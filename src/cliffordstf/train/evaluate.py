@@ -10,6 +10,7 @@ from torch import Tensor
 from cliffordstf.data.dataset import BatchPlan, Dataset, LabelledBatch
 from cliffordstf.data.references import References, composition_matrix
 from cliffordstf.data.structure import FloatArray
+from cliffordstf.model.committee import Committee
 from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.train.evaluation import Evaluation
 
@@ -56,7 +57,7 @@ def own_constant_energy(dataset: Dataset) -> FloatArray:
 
 
 def evaluate(
-    potential: Potential,
+    potential: Potential | Committee,
     dataset: Dataset,
     plan: BatchPlan,
     zero: ZeroModel = own_constant_energy,
@@ -65,7 +66,7 @@ def evaluate(
     """Predict every frame of a data set.
 
     Args:
-        potential: The potential.
+        potential: The potential, or several as one.
         dataset: Labelled structures.
         plan: How to batch them.
         zero: Energies of the zero-information model.

@@ -1,0 +1,81 @@
+"""Several training runs of the same data, side by side, judged by the mean of what they say."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.launch import run_in_processes
+from cliffordstf.bench.sweep import Sweep
+from cliffordstf.data.dataset import BatchPlan
+from cliffordstf.model.committee import Committee
+from cliffordstf.model.file import load_model
+from cliffordstf.provenance import describe_run
+from cliffordstf.train.evaluate import constant_energy, evaluate
+from cliffordstf.train.metrics import compute_metrics
+from cliffordstf.train.run import Watcher, headline
+from cliffordstf.train.setup import prepare
+
+APART = 1000
+"""Between the seeds of two members."""
+
+
+@dataclass(frozen=True)
+class CommitteeCell:
+    """Members that differ in their seed, trained at the same time on an equal share of the cores each.
+
+    Attributes:
+        name: Names its folder and its result; safe for a file name.
+        labels: What it is a result of.
+        members: The runs; each has the whole budget.
+    """
+
+    name: str
+    labels: dict[str, Any]
+    members: tuple[Cell, ...]
+
+    def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:  # noqa: ARG002 - members print
+        """Train the members, or go on with them; the result of the mean, or None if a signal stopped them."""
+        sweep = Sweep(directory / "results", directory)
+        if not run_in_processes(sweep, self.members, len(self.members), lambda text: print(text, flush=True)):
+            return None
+        results = [json.loads(sweep.result_file(member).read_text(encoding="utf-8")) for member in self.members]
+        return {
+            **{name: results[0][name] for name in ("budget", "seed", "data", "config")},
+            **describe_run(),
+            "seconds": max(result["seconds"] for result in results),
+            "steps": max(result["steps"] for result in results),
+            "epochs": max(result["epochs"] for result in results),
+            "parameters": sum(result["parameters"] for result in results),
+            "members": [_member(result) for result in results],
+            "metrics": self._metrics(directory),
+            "history": results[0]["history"],
+        }
+
+    def _metrics(self, directory: Path) -> dict[str, Any]:
+        """Errors of the mean on the test set, and those of the zero-information model."""
+        setup = prepare(self.members[0].config)
+        files = [directory / member.name / "model.safetensors" for member in self.members]
+        committee = Committee([load_model(file)[0] for file in files])
+        zero = constant_energy(setup.train, setup.references)
+        return compute_metrics(evaluate(committee, setup.test, BatchPlan(32, 2000), zero))
+
+
+def _member(result: dict[str, Any]) -> dict[str, Any]:
+    names = ("seed", "seconds", "epochs", "commit", "date", "machine")
+    return {**{name: result[name] for name in names}, **headline(result["metrics"])}
+
+
+def committee(cell: Cell, size: int) -> CommitteeCell:
+    """A committee in the place of one run."""
+    recipe = f"{size} x {cell.labels['recipe']}"
+    members = tuple(
+        Cell(
+            f"member{number}",
+            {**cell.labels, "member": number},
+            cell.config.model_copy(update={"seed": cell.config.seed + APART * number}),
+        )
+        for number in range(size)
+    )
+    return CommitteeCell(f"{cell.name}-x{size}", {**cell.labels, "recipe": recipe, "committee": size}, members)

@@ -100,6 +100,10 @@ class Operator:
         """The output."""
         raise NotImplementedError
 
+    def infer(self, inputs: Tensors, context: Tensors) -> Tensor:
+        """The output where nobody differentiates it; neither it nor the inputs need be contiguous."""
+        return self.forward([tensor.contiguous() for tensor in inputs], context)
+
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         """Gradients of the inputs that are wanted, None for the others."""
         raise NotImplementedError
@@ -121,7 +125,7 @@ class Operator:
             result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, [*inputs, *context], len(inputs))
             return result
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in inputs):
-            return self.forward([tensor.detach().contiguous() for tensor in inputs], context)
+            return self.infer([tensor.detach() for tensor in inputs], context)
         # Outside of the function: what it saves must be its inputs, or second derivatives would miss them.
         ready = (tensor.contiguous() for tensor in inputs)
         applied: Tensor = _Apply.apply(self, tuple(context), *ready)  # type: ignore[no-untyped-call]

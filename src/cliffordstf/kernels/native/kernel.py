@@ -1,5 +1,6 @@
 """What the compiled multilinear operators share: operands, cotangents and results passed by name."""
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -34,6 +35,21 @@ class MultilinearKernel(Operator):
         call, out = self.prepare_forward(inputs, context)
         call()
         return _cut(out, inputs[0].shape[-1])
+
+    @override
+    def infer(self, inputs: Tensors, context: Tensors) -> Tensor:
+        channels = inputs[0].shape[-1]
+        width = padded_channels(channels, inputs[0].dtype)
+        ready = []
+        for (_, has_channels), x in zip(self.operands, inputs, strict=True):
+            whole = uncut(x) if has_channels and channels < width else None
+            ready.append(x.contiguous() if whole is None else whole)
+        # The first operand says how wide all are.
+        first = padded(ready[0], width)
+        assert first is not None
+        call, out = self.prepare_forward([first, *ready[1:]], context)
+        call()
+        return out[..., :channels]
 
     def prepare_forward(self, inputs: Tensors, context: Tensors) -> tuple[Call, Tensor]:
         """The kernel and where its result will be, with channels up to whole vectors."""
@@ -126,6 +142,20 @@ def padded(tensor: Maybe, width: int) -> Maybe:
     result[..., :channels] = tensor
     result[..., channels:] = 0
     return result
+
+
+def uncut(tensor: Tensor) -> Tensor | None:
+    """The whole result of a kernel, of which this is the part without padding; None if it is something else."""
+    width = padded_channels(tensor.shape[-1], tensor.dtype)
+    shape = (*tensor.shape[:-1], width)
+    strides = [width] * (len(shape) - 1) + [1]
+    for axis in range(len(shape) - 3, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    start = tensor.storage_offset()
+    room = tensor.untyped_storage().nbytes() // tensor.element_size() - start
+    if tensor.stride() != tuple(strides) or start % width or room < math.prod(shape):
+        return None
+    return tensor.as_strided(shape, strides)
 
 
 def _cut(tensor: Tensor, channels: int) -> Tensor:

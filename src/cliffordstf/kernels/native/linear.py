@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from cliffordstf.kernels.native.kernel import padded, padded_channels
+from cliffordstf.kernels.native.kernel import padded, padded_channels, uncut
 from cliffordstf.kernels.native.library import Call, Library, LinearArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import LinearPlan
@@ -49,6 +49,16 @@ class TrackLinearSum(Operator):
         return self._sum(terms, inputs[0].shape[0], inputs[1].shape[2])
 
     @override
+    def infer(self, inputs: Tensors, context: Tensors) -> Tensor:
+        terms = []
+        for index in range(len(self.plan.terms)):
+            x, w = inputs[2 * index : 2 * index + 2]
+            whole = uncut(x)
+            terms.append((index, x.contiguous() if whole is None else whole, w.contiguous()))
+        channels = inputs[1].shape[2]
+        return self._whole_sum(terms, inputs[0].shape[0], channels)[..., :channels]
+
+    @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         return self._gradients(gradient, inputs, wanted, inputs)
 
@@ -74,6 +84,11 @@ class TrackLinearSum(Operator):
         return [out, *self._gradients(gradient, inputs, wanted[1:], cotangents)]
 
     def _sum(self, terms: Sequence[tuple[int, Tensor, Tensor]], atoms: int, channels: int) -> Tensor:
+        out = self._whole_sum(terms, atoms, channels)
+        return out if out.shape[2] == channels else out[..., :channels].contiguous()
+
+    def _whole_sum(self, terms: Sequence[tuple[int, Tensor, Tensor]], atoms: int, channels: int) -> Tensor:
+        """The sum, with channels up to whole vectors; features may have more channels than their weights."""
         like = terms[0][1]
         width = padded_channels(channels, like.dtype)
         in_order = [index for index, _, _ in terms] == list(range(len(self._tracks)))
@@ -81,14 +96,14 @@ class TrackLinearSum(Operator):
         out = new(atoms, self.plan.target_dims, width)
         args, keep = (LinearArgs * len(terms))(), []
         for arg, (index, x, w) in zip(args, terms, strict=True):
-            weights = padded(w, width)
+            weights = _padded_matrices(w, x.shape[2], width)
             keep.append(weights)
             self._describe(arg, index, x.shape[2], width, atoms)
             if not in_order:
                 arg.track = self._adding_addresses[index]
             arg.x, arg.w, arg.y = pointer(x), pointer(weights), pointer(out)
         _kernels(like.dtype).prepared_linear("forward", args, keep)()
-        return out if width == channels else out[..., :channels].contiguous()
+        return out
 
     def _gradients(
         self, gradient: Tensor, inputs: Tensors, wanted: Sequence[bool], operands: Sequence[Maybe]

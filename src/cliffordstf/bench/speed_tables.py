@@ -53,8 +53,8 @@ def _boxes(results: dict[str, Any]) -> Table:
     )
     for row in results["boxes"]:
         memory = row["kilobytes_per_atom"]
-        time, over = f"{row['microseconds_per_atom']:.0f}", row.get("time_per_atom_over_thousand")
-        spread = f"{over['median']:.2f} ({over['low']:.2f} to {over['high']:.2f})" if over else ""
+        time, over = f"{row['microseconds_per_atom']:.0f}", row["time_per_atom_over_thousand"]
+        spread = f"{over['median']:.2f} ({over['low']:.2f} to {over['high']:.2f})"
         table.add(row["name"], f"{row['atoms']:,}", time, spread, f"{memory:.0f}" if memory else "")
     return table
 

@@ -71,7 +71,7 @@ class Contender:
     def training(self, batch: Batch) -> Callable[[], object]:
         """Forward, loss on energy and forces, backward, Adam."""
         weights = [p for p in self.potential.parameters() if p.requires_grad]
-        optimizer = torch.optim.Adam(weights, lr=1e-6)
+        optimizer = torch.optim.Adam(weights, lr=1e-6, fused=True)
 
         def step() -> None:
             optimizer.zero_grad(set_to_none=True)

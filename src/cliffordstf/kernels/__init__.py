@@ -8,8 +8,10 @@ from cliffordstf.kernels.ops import (
     edge_trilinear,
     kernel_name,
     node_bilinear,
+    one_node,
     plain_pytorch,
     scalar_gate,
+    take,
     track_linear,
 )
 from cliffordstf.kernels.plan import EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
@@ -29,8 +31,10 @@ __all__ = [
     "edge_trilinear",
     "kernel_name",
     "node_bilinear",
+    "one_node",
     "plain_pytorch",
     "scalar_gate",
+    "take",
     "track_linear",
     "wants",
 ]

@@ -5,6 +5,7 @@ An operator maps input tensors to one output tensor. Its `backward` is again a m
 `torch.export` traces, three registered custom operators do, which tracing sees as opaque calls.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,9 @@ Role = Literal["feature", "geometry", "parameter"]
 Wanted = Literal["all", "geometry", "parameter"]
 Tensors = Sequence[Tensor]
 Maybe = Tensor | None
+
+THIRD_DERIVATIVE = "the compiled kernels have two derivatives; for a third one run with CLIFFORDSTF_KERNELS=reference."
+"""What is said to whoever asks for it."""
 
 
 class _State:
@@ -43,6 +47,28 @@ def differentiate(wanted: Wanted) -> Iterator[None]:
 def wants(kind: Literal["geometry", "parameter"]) -> bool:
     """Whether derivatives with respect to the geometry, or to parameters, are needed right now."""
     return _State.wanted in ("all", kind)
+
+
+class _Records(Protocol):
+    def run(self, operator: "Operator", inputs: Tensors, context: Tensors) -> Tensor: ...
+
+
+class _Recorder(threading.local):
+    """Who writes down the operators that this thread calls, if anybody."""
+
+    current: _Records | None = None
+
+    @contextmanager
+    def of(self, program: _Records) -> Iterator[None]:
+        """Let a program write them down."""
+        previous, self.current = self.current, program
+        try:
+            yield
+        finally:
+            self.current = previous
+
+
+recorder = _Recorder()
 
 
 class Plan(Protocol):
@@ -119,8 +145,32 @@ class Operator:
         """Gradients of Σ <cotangent, result of `backward`> with respect to `gradient` and the wanted inputs."""
         raise NotImplementedError
 
+    def add_backward(
+        self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
+    ) -> list[Maybe]:
+        """`backward`, added to totals in place where there are any.
+
+        Where one tensor is given as two inputs, the gradient of the second may be in that of the first.
+        """
+        return _added(totals, self.backward(gradient, inputs, context, wanted))
+
+    def add_second(
+        self,
+        totals: Sequence[Maybe],
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        """`second`, the gradients of the inputs added to totals in place where there are any; as `add_backward`."""
+        first, *rest = self.second(cotangents, gradient, inputs, context, wanted)
+        return [first, *_added(totals, rest)]
+
     def __call__(self, inputs: Tensors, context: Tensors = ()) -> Tensor:
         """Apply the operator; differentiable twice."""
+        if recorder.current is not None:
+            return recorder.current.run(self, inputs, context)
         if is_traced(inputs):
             result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, [*inputs, *context], len(inputs))
             return result
@@ -131,11 +181,20 @@ class Operator:
         applied: Tensor = _Apply.apply(self, tuple(context), *ready)  # type: ignore[no-untyped-call]
         return applied
 
-    def _mask(self, needs: Sequence[bool]) -> list[bool]:
+    def mask(self, needs: Sequence[bool]) -> list[bool]:
+        """Which gradients to compute of those that are needed, by what `differentiate` promised."""
         if _State.wanted == "all":
             return list(needs)
         unwanted = "parameter" if _State.wanted == "geometry" else "geometry"
         return [need and role != unwanted for need, role in zip(needs, self.roles, strict=True)]
+
+
+def _added(totals: Sequence[Maybe], results: Sequence[Maybe]) -> list[Maybe]:
+    """Results, in the totals where there are any."""
+    return [
+        total if result is None else result if total is None else total.add_(result)
+        for total, result in zip(totals, results, strict=True)
+    ]
 
 
 def is_traced(inputs: Tensors) -> bool:
@@ -159,7 +218,7 @@ class _Apply(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
         (gradient,) = gradients
         nothing = (None,) * len(ctx.saved_tensors)
-        wanted = ctx.operator._mask(ctx.needs_input_grad[2:])
+        wanted = ctx.operator.mask(ctx.needs_input_grad[2:])
         if gradient is None or not any(wanted):
             return (None, None, *nothing)
         inputs, gradient = ctx.saved_tensors, gradient.contiguous()
@@ -195,7 +254,7 @@ class _Gradient(torch.autograd.Function):
         if all(cotangent is None for cotangent in cotangents):
             return (None,) * (3 + len(needs))
         ready = [None if cotangent is None else cotangent.contiguous() for cotangent in cotangents]
-        wanted = [needs[0], *operator._mask(needs[1:])]
+        wanted = [needs[0], *operator.mask(needs[1:])]
         if torch.is_grad_enabled():
             results = _Second.apply(  # type: ignore[no-untyped-call]
                 operator, ctx.context, wanted, len(ready), *ready, gradient, *inputs
@@ -217,9 +276,7 @@ class _Second(torch.autograd.Function):
 
     @staticmethod
     def backward(_ctx: Any, *_: Maybe) -> tuple[Maybe, ...]:
-        raise NotImplementedError(
-            "the compiled kernels have two derivatives; for a third one run with CLIFFORDSTF_KERNELS=reference."
-        )
+        raise NotImplementedError(THIRD_DERIVATIVE)
 
 
 def _find(kind: str, key: str) -> Operator:
@@ -307,7 +364,7 @@ def _save_forward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  #
 
 def _differentiate_forward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     tensors = list(ctx.saved_tensors)
-    wanted = _find(ctx.kind, ctx.key)._mask(list(ctx.needs_input_grad[2][: ctx.count]))
+    wanted = _find(ctx.kind, ctx.key).mask(list(ctx.needs_input_grad[2][: ctx.count]))
     results = torch.ops.cliffordstf.backward(ctx.kind, ctx.key, gradient, tensors, ctx.count, wanted)
     return None, None, [*_absent(results, wanted), *[None] * (len(tensors) - ctx.count)], None
 
@@ -320,7 +377,7 @@ def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
 def _differentiate_backward(ctx: Any, cotangents: list[Tensor]) -> tuple[Any, ...]:
     gradient, *tensors = ctx.saved_tensors
     operator = _find(ctx.kind, ctx.key)
-    wanted = [bool(ctx.needs_input_grad[2]), *operator._mask(list(ctx.needs_input_grad[3][: ctx.count]))]
+    wanted = [bool(ctx.needs_input_grad[2]), *operator.mask(list(ctx.needs_input_grad[3][: ctx.count]))]
     results = torch.ops.cliffordstf.second(
         ctx.kind, ctx.key, list(cotangents), ctx.given, gradient, tensors, ctx.count, wanted
     )

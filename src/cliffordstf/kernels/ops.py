@@ -1,6 +1,6 @@
 """The operators, each behind one signature: compiled kernels where they can run, plain PyTorch elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -13,7 +13,10 @@ from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.native.library import library
 from cliffordstf.kernels.native.linear import TrackLinearSum
 from cliffordstf.kernels.native.node import NodeBilinear
-from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
+from cliffordstf.kernels.operator import is_traced, recorder
+from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan, TakePlan
+from cliffordstf.kernels.program import record
+from cliffordstf.kernels.take import Take
 
 _plain_blocks: list[None] = []
 """One entry for every `plain_pytorch` block that is open."""
@@ -163,6 +166,29 @@ def scalar_gate(plan: GatePlan, features: Tensor, logits: Tensor, bias: Tensor) 
     if _compiled(features):
         return ScalarGate.from_key(plan.key)([features, logits, bias])
     return reference.scalar_gate(plan, features, logits, bias)
+
+
+def take(features: Tensor, start: int, dims: int) -> Tensor:
+    """Some components of a feature: (atoms, components, channels) -> (atoms, dims, channels)."""
+    if recorder.current is None:
+        return features.narrow(1, start, dims)
+    return Take.from_key(TakePlan(start, dims).key)([features])
+
+
+def one_node(function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor], degree: int) -> list[Tensor]:
+    """Call a function that is made of these operators only, with one node in autograd's graph for all of them.
+
+    Results and derivatives are those of calling it, up to rounding. On the compiled kernels gradients of tensors that
+    several operators read are summed by the kernels, which is faster; elsewhere the function is just called.
+
+    Args:
+        function: Returns results of operators.
+        inputs: Some of the tensors that it starts from.
+        degree: Highest of its tracks.
+    """
+    if not torch.is_grad_enabled() or is_traced(inputs) or not _compiled(inputs[0], degree):
+        return list(function())
+    return record(function)
 
 
 def kernel_name(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> str:

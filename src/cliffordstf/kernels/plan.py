@@ -232,3 +232,28 @@ def _names(coupling: TrackCoupling) -> list[str]:
 def _coupling(names: list[str]) -> TrackCoupling:
     a, b, c = (BY_NAME[name] for name in names)
     return track_coupling(a, b, c)
+
+
+@dataclass(frozen=True)
+class TakePlan:
+    """Some components of a feature.
+
+    out[i, m] = x[i, start+m]
+
+    Attributes:
+        start: First component that is taken.
+        dims: How many are taken.
+    """
+
+    start: int
+    dims: int
+
+    @cached_property
+    def key(self) -> str:
+        """The plan as text, from which `from_key` makes it again."""
+        return json.dumps([self.start, self.dims])
+
+    @classmethod
+    def from_key(cls, key: str) -> "TakePlan":
+        """The plan of a key."""
+        return cls(*json.loads(key))

@@ -1,6 +1,6 @@
 """The default model. Wiring only: the layers are in `cliffordstf.nn`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
 from cliffordstf.data.batch import Batch
+from cliffordstf.kernels import EdgeIndex, one_node, take
 from cliffordstf.model.config import DefaultConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.geometry import Geometry
@@ -81,10 +82,24 @@ class DefaultModel(nn.Module):
         geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
         directions = geometry.direction_tensors(self.config.lmax, unit_components=True)
         features = self.embedding(species)[:, None]
+        radial = self.radial(geometry.distances)
+
+        def scalars() -> list[Tensor]:
+            return self._layer_scalars(features, species, radial, directions, geometry.edges)
+
         energies = features.new_zeros(species.shape[0])
-        layers = cast("Iterable[DefaultInteraction]", self.layers)
-        functions = self.radial(geometry.distances)
-        for layer, readout, radial in zip(layers, self.layer_readouts, functions, strict=True):
-            features = layer(features, species, radial, directions, geometry.edges)
-            energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0])[:, 0]
+        found = one_node(scalars, [features, directions], self.config.lmax)
+        for readout, values in zip(self.layer_readouts, found, strict=True):
+            energies = energies + readout(values[:, 0])[:, 0]
         return ModelOutput(energies)
+
+    def _layer_scalars(
+        self, features: Tensor, species: Tensor, radial: Sequence[Tensor], directions: Tensor, edges: EdgeIndex
+    ) -> list[Tensor]:
+        """The scalars that each layer puts out, (atoms, 1, channels)."""
+        found = []
+        for layer, functions in zip(cast("Iterable[DefaultInteraction]", self.layers), radial, strict=True):
+            features = layer(features, species, functions, directions, edges)
+            scalars = layer.layout.slice(SCALAR)
+            found.append(take(features, scalars.start, 1))
+        return found

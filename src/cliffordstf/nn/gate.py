@@ -60,5 +60,7 @@ class ScalarGate(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out; unit variance in gives about unit variance out."""
         if self.weight is None or self.bias is None:
-            return nn.functional.silu(features) * SILU_GAIN
+            atoms, _, channels = features.shape
+            logits, bias = features.new_empty(atoms, 0, channels), features.new_empty(0, channels)
+            return scalar_gate(self.plan, features, logits, bias)
         return scalar_gate(self.plan, features, track_linear(self.logits, [(features, self.weight)]), self.bias)

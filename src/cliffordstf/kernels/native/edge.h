@@ -48,6 +48,7 @@ struct EdgeArgs {
     const void *h, *w, *f, *phi, *U, *Y, *g;
     const void *uh, *uw, *uf, *uphi, *uU, *uY;
     void *out, *dh, *dw, *df, *dphi, *dU, *dY;
+    int64_t add_h;                   // whether the gradient of h is added to what is there
     int64_t chunks, threads;
 };
 
@@ -85,7 +86,7 @@ class EdgeOperator {
     void backward() {
         start_partial_sums();
         over_chunks([&](const Chunk& chunk) {
-            if (s.dh) start_sums(chunk, at(s.dh), s.source);
+            if (s.dh && !s.add_h) start_sums(chunk, at(s.dh), s.source);
             over_blocks(chunk, [&](Edges& b) {
                 direction_matrices<0>(b, in(s.Y), b.to.m);
                 weights_of(b);
@@ -123,7 +124,7 @@ class EdgeOperator {
         start_partial_sums();
         over_chunks([&](const Chunk& chunk) {
             start_sums(chunk, at(s.out), s.target);
-            if (s.dh) start_sums(chunk, at(s.dh), s.source);
+            if (s.dh && !s.add_h) start_sums(chunk, at(s.dh), s.source);
             over_blocks(chunk, [&](Edges& b) {
                 second_operands(b);
                 weight_results<0>(b, b.to.dw);

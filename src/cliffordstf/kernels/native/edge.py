@@ -81,6 +81,7 @@ class _EdgeKernel(MultilinearKernel):
     """What the two edge operators share: the plan and how it reaches the kernel. The context is an `EdgeIndex`."""
 
     family = "edge"
+    sums = ("h",)
 
     plan_type = EdgePlan
     plan: EdgePlan

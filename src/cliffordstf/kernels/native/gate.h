@@ -22,6 +22,7 @@ struct GateArgs {
     const void *ux, *uz, *ub;
     void *out, *dx, *dz, *db;
     double silu_gain, sigmoid_gain;
+    int64_t add_x;  // whether the gradient of x is added to what is there
     int64_t chunks, threads;
 };
 
@@ -52,7 +53,7 @@ class ScalarGate {
             T* dx = at(s.dx, i);
             for (int64_t ch = 0; ch < C; ++ch) {
                 const T q = sigmoid(x[ch]);
-                dx[ch] = ks * (q + x[ch] * q * (1 - q)) * g[ch];
+                dx[ch] = before(dx[ch]) + ks * (q + x[ch] * q * (1 - q)) * g[ch];
             }
             for (int64_t t = 0; t < s.tracks; ++t) {
                 const T* gate = gates(i, t);
@@ -60,7 +61,7 @@ class ScalarGate {
                 std::fill(sums, sums + C, T(0));
                 rows(t, [&](int64_t offset) {
                     for (int64_t ch = 0; ch < C; ++ch) {
-                        dx[offset + ch] = kg * gate[ch] * g[offset + ch];
+                        dx[offset + ch] = before(dx[offset + ch]) + kg * gate[ch] * g[offset + ch];
                         sums[ch] += g[offset + ch] * x[offset + ch];
                     }
                 });
@@ -84,7 +85,7 @@ class ScalarGate {
             for (int64_t ch = 0; ch < C; ++ch) {
                 const T q = sigmoid(x[ch]), q1 = q * (1 - q), q2 = q1 * (1 - 2 * q);
                 out[ch] = ks * (q + x[ch] * q1) * ux[ch];
-                dx[ch] = ks * (2 * q1 + x[ch] * q2) * g[ch] * ux[ch];
+                dx[ch] = before(dx[ch]) + ks * (2 * q1 + x[ch] * q2) * g[ch] * ux[ch];
             }
             for (int64_t t = 0; t < s.tracks; ++t) {
                 const T* gate = gates(i, t);
@@ -97,7 +98,7 @@ class ScalarGate {
                         const int64_t p = offset + ch;
                         const T slope = gate[ch] * (1 - gate[ch]);
                         out[p] = kg * (gate[ch] * ux[p] + v[ch] * slope * x[p]);
-                        dx[p] = kg * v[ch] * slope * g[p];
+                        dx[p] = before(dx[p]) + kg * v[ch] * slope * g[p];
                         gx[ch] += g[p] * x[p];
                         gu[ch] += g[p] * ux[p];
                     }
@@ -119,6 +120,7 @@ class ScalarGate {
     const T ks, kg;
     std::vector<T> partial;
 
+    T before(T there) const { return s.add_x ? there : T(0); }
     static T sigmoid(T v) { return T(1) / (T(1) + std::exp(-v)); }
     const T* in(const void* base, int64_t i) const { return static_cast<const T*>(base) + i * s.components * C; }
     T* at(void* base, int64_t i) const { return static_cast<T*>(base) + i * s.components * C; }

@@ -42,14 +42,20 @@ class ScalarGate(Operator):
 
     @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
-        call, results = self.prepare_backward(gradient, inputs)
-        call()
-        return [result if want else None for result, want in zip(results, wanted, strict=True)]
+        return self.add_backward([None] * len(inputs), gradient, inputs, context, wanted)
 
-    def prepare_backward(self, gradient: Tensor, inputs: Tensors) -> tuple[Call, list[Tensor]]:
-        """The kernel and where the gradients will be."""
-        args, results = self._args(inputs), [tensor.new_empty(tensor.shape) for tensor in inputs]
-        args.g = pointer(gradient)
+    @override
+    def add_backward(
+        self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
+    ) -> list[Maybe]:
+        call, results = self.prepare_backward(gradient, inputs, totals[0] if wanted[0] else None)
+        call()
+        return _sums(totals, results, wanted)
+
+    def prepare_backward(self, gradient: Tensor, inputs: Tensors, total: Maybe = None) -> tuple[Call, list[Tensor]]:
+        """The kernel and where the gradients will be; that of the features is added to a total if there is one."""
+        args, results = self._args(inputs), _results(inputs, total)
+        args.g, args.add_x = pointer(gradient), int(total is not None)
         args.dx, args.dz, args.db = (pointer(result) for result in results)
         return _prepared("backward", gradient, args, (gradient, inputs, results)), results
 
@@ -62,12 +68,25 @@ class ScalarGate(Operator):
         context: Tensors,
         wanted: Sequence[bool],
     ) -> list[Maybe]:
-        args, results = self._args(inputs), [tensor.new_empty(tensor.shape) for tensor in (gradient, *inputs)]
-        args.g = pointer(gradient)
+        return self.add_second([None] * len(inputs), cotangents, gradient, inputs, context, wanted)
+
+    @override
+    def add_second(
+        self,
+        totals: Sequence[Maybe],
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        total = totals[0] if wanted[1] else None
+        args, results = self._args(inputs), [gradient.new_empty(gradient.shape), *_results(inputs, total)]
+        args.g, args.add_x = pointer(gradient), int(total is not None)
         args.ux, args.uz, args.ub = (pointer(cotangent) for cotangent in cotangents)
         args.out, args.dx, args.dz, args.db = (pointer(result) for result in results)
         _prepared("second", gradient, args, (gradient, cotangents, inputs))()
-        return [result if want else None for result, want in zip(results, wanted, strict=True)]
+        return _sums([None, *totals], results, wanted)
 
     def _args(self, inputs: Tensors) -> GateArgs:
         args, (atoms, components, channels) = GateArgs(), inputs[0].shape
@@ -78,6 +97,22 @@ class ScalarGate(Operator):
         args.chunks = max(1, min(64, atoms // 8))
         args.threads = threads_for(10 * atoms * components * channels)
         return args
+
+
+def _results(inputs: Tensors, total: Maybe) -> list[Tensor]:
+    """Where gradients go, that of the features to its total if there is one."""
+    return [tensor.new_empty(tensor.shape) if index or total is None else total for index, tensor in enumerate(inputs)]
+
+
+def _sums(totals: Sequence[Maybe], results: Sequence[Tensor], wanted: Sequence[bool]) -> list[Maybe]:
+    """The wanted gradients, with what the kernel has not added to their totals."""
+    found: list[Maybe] = []
+    for total, result, want in zip(totals, results, wanted, strict=True):
+        if not want:
+            found.append(total)
+        else:
+            found.append(result if total is None or result is total else total.add_(result))
+    return found
 
 
 def _prepared(name: str, like: Tensor, args: GateArgs, keep: object) -> Call:

@@ -21,10 +21,12 @@ class MultilinearKernel(Operator):
     Attributes:
         family: First part of the kernels' names.
         operands: Name of each input and whether it has channels as last axis.
+        sums: Operands whose gradient `x` the kernel can add to what is there, if told so by `add_x`.
     """
 
     family: ClassVar[str]
     operands: ClassVar[tuple[tuple[str, bool], ...]]
+    sums: ClassVar[tuple[str, ...]] = ()
 
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> Args:
         """Everything but operands and results, for channels padded to `width`."""
@@ -64,10 +66,23 @@ class MultilinearKernel(Operator):
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         call, results = self.prepare_backward(gradient, inputs, context, wanted)
         call()
-        return self._finished(results, inputs)
+        return self._finished(results, inputs, None)
+
+    @override
+    def add_backward(
+        self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
+    ) -> list[Maybe]:
+        call, results = self.prepare_backward(gradient, inputs, context, wanted, totals)
+        call()
+        return self._finished(results, inputs, totals)
 
     def prepare_backward(
-        self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
+        self,
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+        totals: Sequence[Maybe] | None = None,
     ) -> tuple[Call, list[Maybe]]:
         """The kernel and where the gradients will be, with channels up to whole vectors."""
         width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
@@ -75,7 +90,7 @@ class MultilinearKernel(Operator):
         g = padded(gradient, width)
         args.g = pointer(g)
         keep = self._set(args, "", inputs, width)
-        results = self._results(args, inputs, width, wanted)
+        results = self._results(args, inputs, width, wanted, totals)
         return self._call("backward", gradient, args, (g, keep, results, context)), results
 
     @override
@@ -87,14 +102,37 @@ class MultilinearKernel(Operator):
         context: Tensors,
         wanted: Sequence[bool],
     ) -> list[Maybe]:
+        return self._second(None, cotangents, gradient, inputs, context, wanted)
+
+    @override
+    def add_second(
+        self,
+        totals: Sequence[Maybe],
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        return self._second(totals, cotangents, gradient, inputs, context, wanted)
+
+    def _second(
+        self,
+        totals: Sequence[Maybe] | None,
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
         width = padded_channels(inputs[0].shape[-1], inputs[0].dtype)
         args = self.arguments(inputs, context, width)
         g, out = padded(gradient, width), gradient.new_empty(*gradient.shape[:-1], width)
         args.g, args.out = pointer(g), out.data_ptr()
         keep = [*self._set(args, "", inputs, width), *self._set(args, "u", cotangents, width)]
-        results = self._results(args, inputs, width, wanted[1:])
+        results = self._results(args, inputs, width, wanted[1:], totals)
         self._call("second", gradient, args, (g, keep))()
-        return [_cut(out, gradient.shape[-1]), *self._finished(results, inputs)]
+        return [_cut(out, gradient.shape[-1]), *self._finished(results, inputs, totals)]
 
     def _set(self, args: Args, prefix: str, tensors: Sequence[Maybe], width: int) -> list[Maybe]:
         """Hand over tensors by address; the caller must keep what comes back alive until the kernel is done."""
@@ -105,19 +143,40 @@ class MultilinearKernel(Operator):
             keep.append(ready)
         return keep
 
-    def _results(self, args: Args, inputs: Tensors, width: int, wanted: Sequence[bool]) -> list[Maybe]:
+    def _results(
+        self, args: Args, inputs: Tensors, width: int, wanted: Sequence[bool], totals: Sequence[Maybe] | None
+    ) -> list[Maybe]:
+        """Where the kernel writes gradients: with totals, to these if it can add to them; else to new tensors."""
         results: list[Maybe] = []
-        for (name, has_channels), tensor, want in zip(self.operands, inputs, wanted, strict=True):
+        for index, ((name, has_channels), tensor, want) in enumerate(zip(self.operands, inputs, wanted, strict=True)):
             shape = (*tensor.shape[:-1], width) if has_channels else tensor.shape
-            results.append(tensor.new_empty(shape) if want else None)
-            setattr(args, "d" + name, pointer(results[-1]))
+            there = self._there(index, inputs, results, totals)
+            adds = there is not None and there.shape == shape
+            place = None if not want else there if adds else tensor.new_empty(shape)
+            results.append(place)
+            setattr(args, "d" + name, pointer(place))
+            if name in self.sums:
+                setattr(args, "add_" + name, int(adds))
         return results
 
-    def _finished(self, results: list[Maybe], inputs: Tensors) -> list[Maybe]:
-        return [
-            None if result is None else _cut(result, tensor.shape[-1])
-            for result, tensor in zip(results, inputs, strict=True)
-        ]
+    def _there(self, index: int, inputs: Tensors, results: list[Maybe], totals: Sequence[Maybe] | None) -> Maybe:
+        """What the kernel may add a gradient to; a tensor that is two operands has one sum."""
+        if totals is None or self.operands[index][0] not in self.sums:
+            return None
+        twins = (i for i in range(index) if inputs[i] is inputs[index])
+        return next((results[i] for i in twins if results[i] is not None), totals[index])
+
+    def _finished(self, results: list[Maybe], inputs: Tensors, totals: Sequence[Maybe] | None) -> list[Maybe]:
+        found: list[Maybe] = []
+        for index, (result, tensor) in enumerate(zip(results, inputs, strict=True)):
+            total = None if totals is None else totals[index]
+            if result is None or any(result is earlier for earlier in results[:index]):
+                found.append(total)
+            elif result is total or total is None:
+                found.append(_cut(result, tensor.shape[-1]))
+            else:
+                found.append(total.add_(_cut(result, tensor.shape[-1])))
+        return found
 
     def _call(self, name: str, like: Tensor, args: Args, keep: object) -> Call:
         kernels = library(like.dtype)

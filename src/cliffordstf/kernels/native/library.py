@@ -31,7 +31,7 @@ class EdgeArgs(Structure):
         + _fields("atoms edges channels", "row_pointers neighbours receivers reverse")
         + _fields("pairs radial", "pair turned pair_edges")
         + _fields("", "h w f phi U Y g uh uw uf uphi uU uY out dh dw df dphi dU dY")
-        + _fields("chunks threads", "")
+        + _fields("add_h chunks threads", "")
     )
 
 
@@ -41,7 +41,7 @@ class NodeArgs(Structure):
     _fields_ = (
         _fields("paths left right target rows", "path entry")
         + _fields("atoms channels groups", "group x y w g ux uy uw out dx dy dw")
-        + _fields("chunks threads", "")
+        + _fields("add_x add_y chunks threads", "")
     )
 
 
@@ -64,7 +64,7 @@ class GateArgs(Structure):
         *_fields("atoms components channels", "x z b g ux uz ub out dx dz db"),
         ("silu_gain", c_double),
         ("sigmoid_gain", c_double),
-        *_fields("chunks threads", ""),
+        *_fields("add_x chunks threads", ""),
     ]
 
 

@@ -28,10 +28,11 @@ class TrackLinearSum(Operator):
         super().__init__(plan)
         self.roles = ("feature", "parameter") * len(plan.terms)
         self._tracks, self._is_full, self._fills_source = _first_writes(plan)
-        # For sums of other terms than these, in another order: everything is added to zeros.
+        # For sums of other terms than these, in another order, and for gradients that are added to others: everything
+        # is added to what is there.
         self._adding = [tracks.copy() for tracks in self._tracks]
         for tracks in self._adding:
-            tracks[:, 4] = 1
+            tracks[:, 4:] = 1
         # Looked up once: asking an array for its address takes longer than a small product.
         self._addresses, self._adding_addresses = (
             [tracks.ctypes.data for tracks in tables] for tables in (self._tracks, self._adding)
@@ -60,11 +61,29 @@ class TrackLinearSum(Operator):
 
     @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
-        return self._gradients(gradient, inputs, wanted, inputs)
+        return self.add_backward([None] * len(inputs), gradient, inputs, context, wanted)
+
+    @override
+    def add_backward(
+        self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
+    ) -> list[Maybe]:
+        return self._gradients(totals, gradient, inputs, wanted, inputs)
 
     @override
     def second(
         self,
+        cotangents: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        context: Tensors,
+        wanted: Sequence[bool],
+    ) -> list[Maybe]:
+        return self.add_second([None] * len(inputs), cotangents, gradient, inputs, context, wanted)
+
+    @override
+    def add_second(
+        self,
+        totals: Sequence[Maybe],
         cotangents: Sequence[Maybe],
         gradient: Tensor,
         inputs: Tensors,
@@ -81,7 +100,7 @@ class TrackLinearSum(Operator):
             if uw is not None:
                 terms.append((index, x, uw))
         out = self._sum(terms, gradient.shape[0], gradient.shape[2])
-        return [out, *self._gradients(gradient, inputs, wanted[1:], cotangents)]
+        return [out, *self._gradients(totals, gradient, inputs, wanted[1:], cotangents)]
 
     def _sum(self, terms: Sequence[tuple[int, Tensor, Tensor]], atoms: int, channels: int) -> Tensor:
         out = self._whole_sum(terms, atoms, channels)
@@ -106,9 +125,17 @@ class TrackLinearSum(Operator):
         return out
 
     def _gradients(
-        self, gradient: Tensor, inputs: Tensors, wanted: Sequence[bool], operands: Sequence[Maybe]
+        self,
+        totals: Sequence[Maybe],
+        gradient: Tensor,
+        inputs: Tensors,
+        wanted: Sequence[bool],
+        operands: Sequence[Maybe],
     ) -> list[Maybe]:
-        """Gradients of Σ x W with respect to the inputs, where `operands` stand for x and W themselves."""
+        """Gradients of Σ x W with respect to the inputs, where `operands` stand for x and W themselves.
+
+        They are added to the totals where there are any.
+        """
         results: list[Maybe] = []
         args, keep = (LinearArgs * len(self.plan.terms))(), []
         outputs = padded_channels(gradient.shape[2], gradient.dtype)
@@ -120,14 +147,22 @@ class TrackLinearSum(Operator):
             width = padded_channels(x.shape[2], x.dtype)
             ready = [padded(other_x, width), _padded_matrices(other_w, width, outputs)]
             keep.append(ready)
-            new = x.new_empty if self._fills_source[index] else x.new_zeros
-            dx = new(*x.shape[:2], width) if want_x and other_w is not None else None
+            total = totals[2 * index]
+            adds = total is not None and total.shape[2] == width
+            dx = None
+            if want_x and other_w is not None:
+                new = x.new_empty if self._fills_source[index] else x.new_zeros
+                dx = total if adds else new(*x.shape[:2], width)
             dw = w.new_empty(w.shape[0], width, outputs) if want_w and other_x is not None else None
             self._describe(arg, index, width, outputs, x.shape[0])
+            if adds:
+                arg.track = self._adding_addresses[index]
             arg.g, arg.x, arg.w, arg.dx, arg.dw = (pointer(tensor) for tensor in (g, *ready, dx, dw))
             results += [dx, dw]
         _kernels(gradient.dtype).prepared_linear("backward", args, keep)()
-        return [_cut(result, tensor) for result, tensor in zip(results, inputs, strict=True)]
+        return [
+            _summed(total, _cut(result, tensor)) for total, result, tensor in zip(totals, results, inputs, strict=True)
+        ]
 
     def _describe(self, args: LinearArgs, index: int, inputs: int, outputs: int, atoms: int) -> None:
         args.tracks, args.track, args.atoms = self._counts[index], self._addresses[index], atoms
@@ -232,6 +267,12 @@ def _padded_matrices(matrices: Maybe, inputs: int, outputs: int) -> Maybe:
     if matrices is None or matrices.shape[1:] == (inputs, outputs):
         return matrices
     return torch.nn.functional.pad(matrices, (0, outputs - matrices.shape[2], 0, inputs - matrices.shape[1]))
+
+
+def _summed(total: Maybe, result: Maybe) -> Maybe:
+    if total is None or result is None:
+        return result if total is None else total
+    return total if result is total else total.add_(result)
 
 
 def _cut(result: Maybe, like: Tensor) -> Maybe:

@@ -35,6 +35,7 @@ struct NodeArgs {
     const void *x, *y, *w, *g;  // w may be null: no weights
     const void *ux, *uy, *uw;
     void *out, *dx, *dy, *dw;
+    int64_t add_x, add_y;       // whether gradients are added to what is there
     int64_t chunks, threads;
 };
 
@@ -72,7 +73,7 @@ class NodeOperator {
 
     void forward() {
         over_atoms([&](int64_t i, T*) {
-            T* out = clear(s.out, i, s.target);
+            T* out = start_sum(s.out, i, s.target, false);
             each_path([&](const NodePath& p) {
                 T* t = zeros<0>(p.dc);
                 by_target(p, row(s.x, i, s.left, p.left), row(s.y, i, s.right, p.right), t);
@@ -84,8 +85,8 @@ class NodeOperator {
     void backward() {
         start();
         over_atoms([&](int64_t i, T* dw) {
-            T* dx = s.dx ? clear(s.dx, i, s.left) : nullptr;
-            T* dy = s.dy ? clear(s.dy, i, s.right) : nullptr;
+            T* dx = s.dx ? start_sum(s.dx, i, s.left, s.add_x) : nullptr;
+            T* dy = s.dy ? start_sum(s.dy, i, s.right, s.add_y) : nullptr;
             each_path([&](const NodePath& p) {
                 const T *x = row(s.x, i, s.left, p.left), *y = row(s.y, i, s.right, p.right);
                 const T* g = row(s.g, i, s.target, p.target);
@@ -106,9 +107,9 @@ class NodeOperator {
     void second() {
         start();
         over_atoms([&](int64_t i, T* dw) {
-            T* out = clear(s.out, i, s.target);
-            T* dx = s.dx ? clear(s.dx, i, s.left) : nullptr;
-            T* dy = s.dy ? clear(s.dy, i, s.right) : nullptr;
+            T* out = start_sum(s.out, i, s.target, false);
+            T* dx = s.dx ? start_sum(s.dx, i, s.left, s.add_x) : nullptr;
+            T* dy = s.dy ? start_sum(s.dy, i, s.right, s.add_y) : nullptr;
             each_path([&](const NodePath& p) {
                 const T *x = row(s.x, i, s.left, p.left), *y = row(s.y, i, s.right, p.right);
                 const T* g = row(s.g, i, s.target, p.target);
@@ -149,9 +150,9 @@ class NodeOperator {
     const T* row(const void* base, int64_t i, int64_t dims, int32_t start) const {
         return static_cast<const T*>(base) + (i * dims + start) * C;
     }
-    T* clear(void* base, int64_t i, int64_t dims) const {
+    T* start_sum(void* base, int64_t i, int64_t dims, bool add) const {
         T* start = static_cast<T*>(base) + i * dims * C;
-        std::fill(start, start + dims * C, T(0));
+        if (!add) std::fill(start, start + dims * C, T(0));
         return start;
     }
     const T* weight(const void* base, int64_t i, const NodePath& p) const {

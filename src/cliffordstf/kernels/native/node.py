@@ -27,6 +27,7 @@ class NodeBilinear(MultilinearKernel):
     family = "node"
     roles = ("feature", "feature", "parameter")
     operands = (("x", True), ("y", True), ("w", True))
+    sums = ("x", "y")
 
     def __init__(self, plan: NodePlan) -> None:
         super().__init__(plan)

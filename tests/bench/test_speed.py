@@ -23,6 +23,31 @@ def test_rounds_are_interleaved_and_slow_contenders_drop_out():
     assert timings["slow"].median >= 0.05
 
 
+def test_short_actions_are_called_again_when_it_is_their_turn():
+    calls = []
+    pauses = iter([0.0, 0.05, 0.01, 0.012, 0.05, 0.011, 0.013])
+
+    def short() -> None:
+        calls.append("short")
+        time.sleep(next(pauses, 0.01))
+
+    actions = {"short": short, "long": lambda: (calls.append("long"), time.sleep(0.06))}
+    timings = interleaved(actions, repetitions=2, warm_up=2, limit=10, turn=0.04)
+    assert calls[4:6] == ["short", "long"]  # its last call took longer than a turn
+    turns = "".join(name[0] for name in calls[6:])
+    assert turns.startswith("s")
+    assert turns.endswith("l")
+    assert turns.count("l") == 1
+    assert all(len(timing.seconds) == 2 for timing in timings.values())
+
+
+def test_the_first_call_of_a_turn_does_not_count():
+    pauses = iter([0.01, 0.08, 0.01, 0.01])  # once to warm up, then three calls
+    timings = interleaved({"a": lambda: time.sleep(next(pauses))}, repetitions=1, warm_up=1, limit=10, turn=0.036)
+    assert timings["a"].median < 0.05
+    assert next(pauses, None) is None
+
+
 def test_after_the_deadline_only_what_was_not_timed_is():
     calls: list[str] = []
     actions = {name: lambda name=name: (calls.append(name), time.sleep(0.02)) for name in ("a", "b")}

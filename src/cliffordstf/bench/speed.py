@@ -32,6 +32,7 @@ class SpeedSettings:
         boxes: Sizes of the periodic box, atoms.
         with_peers: Whether installed peers take part.
         deadline: Seconds for each kind of measurement, after which rounds are no longer begun.
+        turn: Seconds for which a contender is called again when it is its turn.
     """
 
     repetitions: int = 15
@@ -40,6 +41,7 @@ class SpeedSettings:
     boxes: tuple[int, ...] = BOXES
     with_peers: bool = True
     deadline: float = 3600.0
+    turn: float = 1.5
 
     @classmethod
     def quick(cls) -> "SpeedSettings":
@@ -84,8 +86,9 @@ def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> 
     for kind, actions in kinds.items():
         say(f"{kind} …")
         # Peers that use TorchScript optimise themselves during their first calls.
-        repetitions = settings.repetitions * (5 if kind == "latency" else 1)
-        timings[kind] = interleaved(actions, repetitions, 4, settings.limit, settings.minimum, settings.deadline)
+        many = kind == "latency"
+        repetitions, turn = settings.repetitions * (5 if many else 1), settings.turn * (0.1 if many else 1)
+        timings[kind] = interleaved(actions, repetitions, 4, settings.limit, settings.minimum, settings.deadline, turn)
         for name, timing in timings[kind].items():
             say(f"  {name:24s} {timing.median * 1e3:10.1f} ms")
     return timings

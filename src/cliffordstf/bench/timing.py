@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 Action = Callable[[], object]
+MOST_CALLS = 20
+"""When it is an action's turn."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,12 @@ def interleaved(
     limit: float,
     minimum: int = 3,
     deadline: float = math.inf,
+    turn: float = 0.0,
 ) -> dict[str, Timing]:
     """Run all actions in turn, again and again.
+
+    Actions that are short against `turn` are called several times when it is their turn. The first of these calls is
+    not timed: it finds the caches full of what others left. The median of the others counts as one measurement.
 
     Args:
         actions: What to time, by name.
@@ -47,12 +53,14 @@ def interleaved(
         limit: Seconds; an action that has used this much stops taking part.
         minimum: Rounds in which every action takes part, however slow it is.
         deadline: Seconds from now, warm-up included, after which only what was not timed yet is.
+        turn: Seconds that an action may take when it is its turn.
     """
     end = time.perf_counter() + deadline
-    for action in actions.values():
+    last: dict[str, float] = {}
+    for name, action in actions.items():
         start = time.perf_counter()
         for _ in range(warm_up):
-            action()
+            last[name] = _seconds(action)
             if time.perf_counter() - start > limit / 2:
                 break
     seconds: dict[str, list[float]] = {name: [] for name in actions}
@@ -63,10 +71,17 @@ def interleaved(
             slow = round_number >= minimum and sum(seconds[name]) > limit
             if slow or (seconds[name] and time.perf_counter() > end):
                 continue
-            start = time.perf_counter()
-            action()
-            seconds[name].append(time.perf_counter() - start)
+            calls = int(turn / max(last[name], turn / MOST_CALLS)) if turn and name in last else 1
+            times = [_seconds(action) for _ in range(max(1, calls))]
+            last[name] = float(np.median(times[1:] or times))
+            seconds[name].append(last[name])
     return {name: Timing(tuple(values)) for name, values in seconds.items()}
+
+
+def _seconds(action: Action) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
 
 
 def ratio(numerator: Timing, denominator: Timing) -> dict[str, float]:

@@ -43,8 +43,12 @@ def make_edge_case(name: str, module, plan: EdgePlan, edges: EdgeIndex, channels
     features, rows = leaf(len(edges.row_pointers) - 1, plan.source_dims, channels), plan.weight_rows
     count, pairs = len(edges.senders), len(edges.pair_edges)
     if "convolution" in name:
-        inputs = [features, leaf(pairs, 3), leaf(3, rows, channels), leaf(pairs, plan.edge_dims)]
-        return Case(lambda *x: module.edge_convolution(plan, *x, edges), inputs)
+        inputs = [features, leaf(pairs, 3), leaf(3, rows, channels), leaf(pairs, 3)]
+
+        def convolution(h: Tensor, radial: Tensor, mixing: Tensor, vectors: Tensor) -> Tensor:
+            return module.edge_convolution(plan, h, radial, mixing, vectors / vectors.norm(dim=1, keepdim=True), edges)
+
+        return Case(convolution, inputs)
     if "factored" in name:
         inputs = [features, leaf(pairs, rows, channels), leaf(count, rows), leaf(count, plan.edge_dims)]
         return Case(lambda *x: module.edge_factored(plan, *x, edges), inputs)
@@ -138,7 +142,7 @@ def test_results_do_not_depend_on_the_number_of_threads(name, generator, monkeyp
     monkeypatch.setattr("cliffordstf.kernels.native.library.threads_for", lambda work: 1)
     results = []
     for threads in (1, 2, 3):
-        for module in ("edge", "node", "linear", "gate"):
+        for module in ("edge", "convolution", "node", "linear", "gate"):
             monkeypatch.setattr(f"cliffordstf.kernels.native.{module}.threads_for", lambda work, n=threads: n)
         generator.manual_seed(3)
         results.append(derivatives(make_case(name, ops, 8, generator, torch.float32)))

@@ -46,7 +46,7 @@ class Network:
         self.convolution = edge_plan(LAYOUT, 2, LAYOUT)
         self.product = node_plan(LAYOUT, LAYOUT, LAYOUT)
         pairs, rows = len(self.edges.pair_edges), self.product.weight_rows
-        self.geometry = [leaf(pairs, 3), leaf(pairs, self.convolution.edge_dims)]
+        self.geometry = [leaf(pairs, 3), leaf(pairs, 3)]
         self.parameters = [
             leaf(ATOMS, LAYOUT.dims, channels),
             leaf(3, self.convolution.weight_rows, channels),
@@ -58,6 +58,16 @@ class Network:
             leaf(2, channels),
         ]
 
+    def recorded(self, *inputs: Tensor) -> list[Tensor]:
+        radial, vectors, *parameters = inputs
+        directions = vectors / vectors.norm(dim=1, keepdim=True)
+        return one_node(lambda: self.run(radial, directions, *parameters), [radial], LAYOUT.lmax)
+
+    def plain(self, *inputs: Tensor) -> list[Tensor]:
+        radial, vectors, *parameters = inputs
+        with plain_pytorch():
+            return self.run(radial, vectors / vectors.norm(dim=1, keepdim=True), *parameters)
+
     def run(self, radial: Tensor, directions: Tensor, *parameters: Tensor) -> list[Tensor]:
         """Scalars of a middle layer, and the last feature, which is read inside too."""
         features, mixing, first, second, matrices, skip, logits, bias = parameters
@@ -68,13 +78,6 @@ class Network:
         gated = scalar_gate(GATE, mixed, track_linear(SCALARS_ONLY, [(mixed, logits)]), bias)
         last = track_linear(ALL, [(gated, matrices), (summed, skip)])
         return [take(last, 0, 1), last]
-
-    def recorded(self, *inputs: Tensor) -> list[Tensor]:
-        return one_node(lambda: self.run(*inputs), [inputs[0]], LAYOUT.lmax)
-
-    def plain(self, *inputs: Tensor) -> list[Tensor]:
-        with plain_pytorch():
-            return self.run(*inputs)
 
 
 def energy(outputs: list[Tensor]) -> Tensor:
@@ -112,10 +115,13 @@ def test_derivatives_by_differences():
 
 def test_there_is_one_node():
     network = Network(8)
-    scalars, features = network.recorded(*network.geometry, *network.parameters)
+    radial, vectors = network.geometry
+    directions = torch.nn.functional.normalize(vectors.detach(), dim=1).requires_grad_()
+    leaves = (radial, directions, *network.parameters)
+    scalars, features = one_node(lambda: network.run(*leaves), [radial], LAYOUT.lmax)
     assert scalars.grad_fn is features.grad_fn
     assert {node for node, _ in scalars.grad_fn.next_functions if node is not None} == {
-        torch.autograd.graph.get_gradient_edge(leaf).node for leaf in (*network.geometry, *network.parameters)
+        torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves
     }
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from cliffordstf.algebra.actions import act, random_rotation
-from cliffordstf.algebra.stf import direction_norm, stf_power
+from cliffordstf.algebra.stf import stf_power
 from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
 from cliffordstf.kernels import EdgeIndex
 from cliffordstf.nn.convolution import Convolution
@@ -81,20 +81,20 @@ def test_weighted_product_commutes_with_o3(body_order, wanted, generator):
         assert_commutes(lambda y, n=order: layer(y, SPECIES)[n], x, FULL, layout, matrix)
 
 
-def default_inputs(vectors: Tensor, lmax: int) -> tuple[Tensor, Tensor, EdgeIndex]:
-    """Radial functions and direction tensors of the pairs."""
+def default_inputs(vectors: Tensor) -> tuple[Tensor, Tensor, EdgeIndex]:
+    """Radial functions and directions of the pairs."""
     torch.manual_seed(0)
     functions = RadialFunctions(8, CUTOFF, 6, 16, 1, 4, 1).double()
     pairs = Geometry.from_vectors(vectors[EDGES.pair_edges[:, 0]], EDGES, ATOMS)
-    return functions(pairs.distances)[0], pairs.direction_tensors(lmax, True), EDGES
+    return functions(pairs.distances)[0], pairs.directions, EDGES
 
 
 @pytest.mark.parametrize("lmax", [1, 2, 3, 4])
 def test_convolution_commutes_with_o3(lmax, vectors, generator):
     layer = Convolution(FULL, FULL, lmax, CHANNELS, 4, 5.0).double()
     x, matrix = features(FULL, generator), -random_rotation(generator)
-    turned = layer(act(x, FULL, matrix), *default_inputs(vectors @ matrix.T, lmax))
-    straight = layer(x, *default_inputs(vectors, lmax))
+    turned = layer(act(x, FULL, matrix), *default_inputs(vectors @ matrix.T))
+    straight = layer(x, *default_inputs(vectors))
     torch.testing.assert_close(turned, act(straight, layer.layout, matrix), rtol=0, atol=1e-10)
 
 
@@ -111,8 +111,8 @@ def test_default_interaction_commutes_with_o3(vectors, generator):
         body_order=4,
     ).double()
     x, matrix = features(FULL, generator) * 0.5, -random_rotation(generator)
-    turned = layer(act(x, FULL, matrix), SPECIES, *default_inputs(vectors @ matrix.T, 3))
-    straight = layer(x, SPECIES, *default_inputs(vectors, 3))
+    turned = layer(act(x, FULL, matrix), SPECIES, *default_inputs(vectors @ matrix.T))
+    straight = layer(x, SPECIES, *default_inputs(vectors))
     torch.testing.assert_close(turned, act(straight, layer.layout, matrix), rtol=0, atol=1e-10)
 
 
@@ -126,7 +126,7 @@ def test_paper_interaction_commutes_with_rotations(vectors, generator):
         g = geometry(v)
         basis = GaussianBasis(10, CUTOFF).double()(g.pair_distances())
         envelope = cosine_envelope(g.pair_distances(), CUTOFF)
-        return EdgeInputs(g, g.direction_tensors(2, False), basis, envelope, embedding(basis))
+        return EdgeInputs(g, g.direction_tensors(2), basis, envelope, embedding(basis))
 
     x, rotation = features(FULL, generator), random_rotation(generator)
     turned = layer(act(x, FULL, rotation), edges(vectors @ rotation.T))
@@ -172,15 +172,13 @@ def test_slopes_of_radial_functions_are_their_derivatives(generator):
 
 def test_derivatives_of_direction_tensors(vectors):
     def tensors(v: Tensor) -> Tensor:
-        return geometry(v).direction_tensors(4, True)
+        return geometry(v).direction_tensors(4)
 
     leaf = vectors[:4].clone().requires_grad_()
     assert torch.autograd.gradcheck(tensors, (leaf,), fast_mode=True)
     assert torch.autograd.gradgradcheck(tensors, (leaf,), fast_mode=True)
     traced = torch.cat([stf_power(leaf / leaf.norm(dim=1, keepdim=True), degree) for degree in range(5)], dim=1)
-    lengths = [(2 * n + 1) ** 0.5 / direction_norm(n) for n in range(5)]
-    scales = torch.cat([torch.full((2 * n + 1,), lengths[n], dtype=torch.float64) for n in range(5)])
-    torch.testing.assert_close(tensors(leaf), traced * scales, rtol=0, atol=1e-12)
+    torch.testing.assert_close(tensors(leaf), traced, rtol=0, atol=1e-12)
 
 
 def test_gaussian_basis_spans_the_cutoff():

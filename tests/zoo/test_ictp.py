@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cliffordstf import zoo
 from cliffordstf.algebra.couplings import coupling, is_admissible, unit_scale
-from cliffordstf.algebra.stf import from_cartesian, to_cartesian
+from cliffordstf.algebra.stf import from_cartesian, stf_powers, to_cartesian
 from cliffordstf.algebra.tracks import SCALAR, STF2, VECTOR, Layout
 from cliffordstf.data.batch import make_batch
 from cliffordstf.data.structure import Structure
@@ -114,7 +114,7 @@ def test_convolution_by_hand():
     assert len(convolution.plan.paths) == 1
     features = torch.tensor([[0, 0, 0], [1, 2, 3]], dtype=torch.float64)[:, :, None]
     radial = torch.full((1, 1), 5.0, dtype=torch.float64)
-    found = convolution(features, radial, geometry.direction_tensors(1, unit_components=True), batch.edges)
+    found = convolution(features, radial, geometry.directions, batch.edges)
     traceless = torch.tensor([-1, 0, 0.5, -1, 1], dtype=torch.float64)
     # Unit components: a direction has the length sqrt(3).
     factor = 5 * convolution.mixing.item() * 3**0.5 * unit_scale(1, 1, 2) / 4**0.5
@@ -128,9 +128,9 @@ def test_convolution_equals_a_loop_over_edges():
     batch = make_batch(triclinic_crystal(ELEMENTS), 4.0)
     features, radial = draw(len(batch.numbers), source.dims, 2), draw(len(batch.edges.pair_edges), 4)
     pairs = Geometry.from_vectors(batch.pair_vectors(), batch.edges, len(batch.numbers))
-    found = convolution(features, radial, pairs.direction_tensors(3, True), batch.edges)
+    found = convolution(features, radial, pairs.directions, batch.edges)
     edges = Geometry.from_vectors(batch.vectors(), batch.edges, len(batch.numbers))
-    directions = edges.direction_tensors(3, True)
+    directions, _ = stf_powers(edges.directions, 3, unit=True)
     paths = [(a, b, c) for a in range(3) for b in range(4) for c in range(4) if natural(a, b, c)]
     expected = {track: [] for track in target}
     weights = torch.einsum("pf,frc->prc", radial, convolution.mixing)[batch.edges.pair] / (4 * 9.0) ** 0.5

@@ -13,11 +13,12 @@ from cliffordstf.nn.radial import RadialFunctions
 RADIAL = "radial network, forward"
 FAMILIES = {
     "edge": "edge operator",
+    "convolution": "edge operator",
     "node": "products",
     "linear": "linear maps",
     "gate": "gates",
     "radial": RADIAL,
-    "pair": "direction tensors",
+    "pair": "lengths and directions",
     "attention": "attention",
 }
 REST = "readout, geometry, autograd, optimiser"

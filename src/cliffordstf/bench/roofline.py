@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels.native.edge import EdgeConvolution
+from cliffordstf.kernels.native.convolution import EdgeConvolution, frame_cost
 from cliffordstf.kernels.plan import EdgePlan
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.potential import Potential
@@ -80,7 +80,7 @@ def edge_operator(potential: Potential, batch: Batch, machine: Machine) -> dict[
     h = torch.randn(atoms, plan.source_dims, channels)
     phi = torch.randn(pairs, functions)
     mixing = torch.randn(functions, plan.weight_rows, channels)
-    directions = torch.randn(pairs, plan.edge_dims)
+    directions = torch.nn.functional.normalize(torch.randn(pairs, 3), dim=1)
     inputs = [h, phi, mixing, directions]
     operator = EdgeConvolution.from_key(plan.key)
     gradient = torch.randn_like(operator.forward(inputs, batch.edges))
@@ -110,21 +110,29 @@ def _work(
     plan: EdgePlan, atoms: int, pairs: int, edges: int, channels: int, functions: int
 ) -> dict[str, tuple[float, float]]:
     """Operations, 10^9, and operands and results, 10^9 bytes, that each cannot do without."""
-    # Couplings with a scalar direction multiply component by component; the others by a small matrix.
-    matrix = sum(p.coupling.a.dims * (1 if p.coupling.b.dims == 1 else p.coupling.c.dims) for p in plan.paths)
-    apply = matrix + sum(p.coupling.c.dims for p in plan.paths)
-    # Radial weights belong to pairs: both edges of a pair can share them, and the gradients of the functions too.
-    radial = functions * plan.weight_rows * pairs / edges
+    cost = frame_cost(plan)
+    # Radial weights belong to pairs: both edges of a pair share them, and the gradients of the functions too.
+    radial = functions * cost.numbers * pairs / edges
+    turn_features, turn_results = cost.source_matrices, cost.target_matrices
     per_channel = 2.0 * edges * channels / 1e9
     reals = 4e-9
     source, target = (atoms * channels * reals * dims for dims in (plan.source_dims, plan.target_dims))
-    functions_read, directions_read = pairs * functions * reals, pairs * plan.edge_dims * reals
+    functions_read, directions_read = pairs * functions * reals, pairs * 3 * reals
     read = functions_read + directions_read + target
+    forward = turn_features + turn_results + cost.products + radial
+    # Weights are made again; features and gradients are turned into the frame once for all gradients.
+    whole = 2 * turn_features + turn_results + 3 * cost.products + 2 * cost.generators + 2 * radial
+    both = turn_features + turn_results
     return {
-        "forward": (per_channel * (apply + radial), read + source),
-        # Weights are made again; then come the gradients of features, of weights and radial functions, of directions.
-        "gradient": (per_channel * (3 * apply + 2 * radial), 2 * (read + source) - target),
-        "gradient, features only": (per_channel * (apply + radial), read + source),
-        "gradient, radial functions only": (per_channel * (apply + radial), directions_read + source + target),
-        "gradient, directions only": (per_channel * (apply + radial), read + source + directions_read),
+        "forward": (per_channel * forward, read + source),
+        "gradient": (per_channel * whole, 2 * (read + source) - target),
+        "gradient, features only": (per_channel * forward, read + source),
+        "gradient, radial functions only": (
+            per_channel * (both + cost.products + radial),
+            directions_read + source + target,
+        ),
+        "gradient, directions only": (
+            per_channel * (both + 2 * cost.products + 2 * cost.generators + radial),
+            read + source + directions_read,
+        ),
     }

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from cliffordstf.kernels import gpu, reference
 from cliffordstf.kernels.edges import EdgeIndex
-from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeConvolution, EdgeFactored, EdgeTrilinear
+from cliffordstf.kernels.native.convolution import MOST_COMPONENTS, EdgeConvolution
+from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeFactored, EdgeTrilinear
 from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.native.library import library
 from cliffordstf.kernels.native.linear import TrackLinearSum
@@ -87,27 +88,29 @@ def edge_factored(
 
 
 def edge_convolution(
-    plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
+    plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, directions: Tensor, edges: EdgeIndex
 ) -> Tensor:
-    """`edge_trilinear` with weights that are linear combinations of a few radial functions, w = radial · mixing.
+    """`edge_trilinear` with weights made of a few radial functions, w = radial · mixing, and tensors of directions.
 
-    The weights are never stored. What depends on the edge is given once per pair: the reverse of an edge has the same
-    radial functions, and its direction tensors have the sign (-1)^degree.
+    Neither is ever stored. What depends on the edge is given once per pair: the reverse of an edge has the same radial
+    functions and the opposite direction. Gradients with respect to directions are those along the unit sphere, or equal
+    to them on it.
 
     Args:
-        plan: What is summed.
+        plan: What is summed; the edge tensors are those of `stf_powers` with `unit`, all couplings conserve parity.
         features: (atoms, plan.source_dims, channels).
         radial: (pairs, functions).
         mixing: (functions, plan.weight_rows, channels).
-        pair_tensors: Direction tensors of the straight edges, (pairs, plan.edge_dims).
+        directions: Unit vectors of the straight edges, (pairs, 3).
         edges: Directed edges.
 
     Returns:
         (atoms, plan.target_dims, channels).
     """
-    if _compiled(features, plan.degree):
-        return EdgeConvolution.from_key(plan.key)([features, radial, mixing, pair_tensors], edges)
-    return edge_trilinear(plan, features, *reference.expanded(plan, radial, mixing, pair_tensors, edges), edges)
+    has_room = max(plan.source_dims, plan.target_dims) <= MOST_COMPONENTS
+    if has_room and _compiled(features, plan.degree):
+        return EdgeConvolution.from_key(plan.key)([features, radial, mixing, directions], edges)
+    return edge_trilinear(plan, features, *reference.expanded(plan, radial, mixing, directions, edges), edges)
 
 
 def node_bilinear(

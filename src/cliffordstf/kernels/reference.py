@@ -4,11 +4,13 @@ Differentiable to any order through autograd. Messages are materialised, so memo
 Operands are split once and results concatenated once: the gradient of a slice would fill a whole tensor with zeros.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
+from cliffordstf.algebra.stf import stf_powers
 from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
 
@@ -43,22 +45,21 @@ def edge_factored(
 
 
 def edge_convolution(
-    plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
+    plan: EdgePlan, features: Tensor, radial: Tensor, mixing: Tensor, directions: Tensor, edges: EdgeIndex
 ) -> Tensor:
     """See `cliffordstf.kernels.ops.edge_convolution`."""
-    return edge_trilinear(plan, features, *expanded(plan, radial, mixing, pair_tensors, edges), edges)
+    return edge_trilinear(plan, features, *expanded(plan, radial, mixing, directions, edges), edges)
 
 
 def expanded(
-    plan: EdgePlan, radial: Tensor, mixing: Tensor, pair_tensors: Tensor, edges: EdgeIndex
+    plan: EdgePlan, radial: Tensor, mixing: Tensor, directions: Tensor, edges: EdgeIndex
 ) -> tuple[Tensor, Tensor]:
     """Weights (edges, rows, channels) and direction tensors (edges, components) of every edge, from those of pairs."""
     weights = (radial @ mixing.flatten(1)).unflatten(1, mixing.shape[1:])
-    signs = torch.ones(plan.edge_dims, dtype=radial.dtype, device=radial.device)
-    for path in plan.paths:
-        signs[path.edge : path.edge + path.coupling.b.dims] = (-1) ** path.coupling.b.degree
-    turned = torch.where(edges.turned[:, None] > 0, signs, torch.ones_like(signs))
-    return weights.index_select(0, edges.pair), pair_tensors.index_select(0, edges.pair) * turned
+    signs = torch.where(edges.turned[:, None] > 0, -1.0, 1.0).to(directions.dtype)
+    lmax = math.isqrt(plan.edge_dims) - 1
+    tensors, _ = stf_powers(directions.index_select(0, edges.pair) * signs, lmax, unit=True)
+    return weights.index_select(0, edges.pair), tensors
 
 
 def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

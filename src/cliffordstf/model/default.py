@@ -80,15 +80,14 @@ class DefaultModel(nn.Module):
         """Atomic energies of a batch."""
         vectors = batch.pair_vectors().to(self.embedding.weight.dtype)
         geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
-        directions = geometry.direction_tensors(self.config.lmax, unit_components=True)
         features = self.embedding(species)[:, None]
         radial = self.radial(geometry.distances)
 
         def scalars() -> list[Tensor]:
-            return self._layer_scalars(features, species, radial, directions, geometry.edges)
+            return self._layer_scalars(features, species, radial, geometry.directions, geometry.edges)
 
         energies = features.new_zeros(species.shape[0])
-        found = one_node(scalars, [features, directions], self.config.lmax)
+        found = one_node(scalars, [features, geometry.directions], self.config.lmax)
         for readout, values in zip(self.layer_readouts, found, strict=True):
             energies = energies + readout(values[:, 0])[:, 0]
         return ModelOutput(energies)

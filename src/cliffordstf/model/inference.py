@@ -100,7 +100,7 @@ class _Written:
         )
         weight = model.embedding.weight
         self.embedding = cast("Tensor", padded(weight.detach(), padded_channels(weight.shape[1], weight.dtype)))
-        self.pairs = PreparedPairs(model.config.lmax, weight.dtype)
+        self.pairs = PreparedPairs(weight.dtype)
         self.layers = [
             WrittenLayer(cast("DefaultInteraction", layer), cast("nn.Sequential", readout))
             for layer, readout in zip(model.layers, model.layer_readouts, strict=True)

@@ -108,7 +108,7 @@ class PaperModel(nn.Module):
         basis = self.radial_basis(distances)
         edges = EdgeInputs(
             geometry=geometry,
-            directions=geometry.direction_tensors(2, unit_components=False),
+            directions=geometry.direction_tensors(2),
             basis=basis,
             envelope=cosine_envelope(distances, self.config.cutoff),
             hidden=self.edge_embedding(basis),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import SCALAR
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels.native.edge import EdgeConvolution
+from cliffordstf.kernels.native.convolution import EdgeConvolution
 from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.native.kernel import padded, padded_channels
 from cliffordstf.kernels.native.linear import PreparedLinear

@@ -60,6 +60,6 @@ class Convolution(nn.Module):
     def forward(self, features: Tensor, radial: Tensor, directions: Tensor, edges: EdgeIndex) -> Tensor:
         """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels).
 
-        Radial functions (pairs, functions) and directions (pairs, (lmax+1)²) belong to the straight edges.
+        Radial functions (pairs, functions) and directions (pairs, 3) belong to the straight edges.
         """
         return edge_convolution(self.plan, features, radial, self.mixing, directions, edges)

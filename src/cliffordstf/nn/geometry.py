@@ -36,18 +36,13 @@ class Geometry:
         """Distances of the pairs, Å, (pairs,), from those of the edges."""
         return self.distances.index_select(0, self.edges.pair_edges[:, 0])
 
-    def direction_tensors(self, lmax: int, unit_components: bool) -> Tensor:
-        """STF tensors of the directions for degrees 0 … lmax, side by side, (edges or pairs, (lmax+1)²).
-
-        Args:
-            lmax: Highest degree.
-            unit_components: Scale degree l so that its squared Frobenius norm is 2l+1, one per component.
-        """
+    def direction_tensors(self, lmax: int) -> Tensor:
+        """STF tensors of the directions for degrees 0 … lmax, side by side, (edges or pairs, (lmax+1)²)."""
         if not self.directions.requires_grad or torch.compiler.is_compiling():
-            return stf_powers(self.directions, lmax, unit_components)[0]
+            return stf_powers(self.directions, lmax, unit=False)[0]
         with torch.no_grad():
-            values, slopes = stf_powers(self.directions, lmax, unit_components)
-        return with_jacobian(self.directions, values, slopes.mT, lambda n: stf_powers(n, lmax, unit_components)[0])
+            values, slopes = stf_powers(self.directions, lmax, unit=False)
+        return with_jacobian(self.directions, values, slopes.mT, lambda n: stf_powers(n, lmax, unit=False)[0])
 
     def sum_over_edges(self, values: Tensor) -> Tensor:
         """Sum per-edge values (edges, ...) into their receivers, (atoms, ...)."""

@@ -136,8 +136,8 @@ class DefaultInteraction(nn.Module):
     ) -> Tensor:
         """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels).
 
-        Species are (atoms,). Radial functions (pairs, functions) and directions (pairs, (lmax+1)²) belong to the
-        straight edges.
+        Species are (atoms,). Radial functions (pairs, functions) and directions (pairs, 3) belong to the straight
+        edges.
         """
         aggregate = self.convolution(self.linear_up(features), radial, directions, edges)
         powers = self.product(self.linear_aggregate(aggregate), species)

@@ -79,14 +79,13 @@ class IctpModel(nn.Module):
         """Atomic energies of a batch; species (atoms,)."""
         vectors = batch.pair_vectors().to(self.embedding.weight.dtype)
         geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
-        directions = geometry.direction_tensors(self.config.max_ell, unit_components=True)
         envelope = polynomial_envelope(geometry.distances, self.config.cutoff, self.config.envelope_power)
         basis = self.basis(geometry.distances) * envelope[:, None]
         groups = ElementGroups.of(species)
         features = self.embedding(species)[:, None]
         scalars = []
         for layer in self.layers:
-            features = cast("IctpInteraction", layer)(features, groups, basis, directions, geometry.edges)
+            features = cast("IctpInteraction", layer)(features, groups, basis, geometry.directions, geometry.edges)
             scalars.append(features[:, 0])
         return ModelOutput(self._energies(scalars))
 

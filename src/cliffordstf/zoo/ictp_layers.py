@@ -206,7 +206,7 @@ class PathConvolution(nn.Module):
     def forward(self, features: Tensor, radial: Tensor, directions: Tensor, edges: EdgeIndex) -> Tensor:
         """(atoms, source components, channels) -> (atoms, components of `self.paths`, channels).
 
-        Radial functions (pairs, functions) and directions (pairs, (edge_lmax+1)²) belong to the straight edges.
+        Radial functions (pairs, functions) and directions (pairs, 3) belong to the straight edges.
         """
         return edge_convolution(self.plan, features, radial, self.mixing, directions, edges)
 

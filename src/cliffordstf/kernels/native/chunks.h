@@ -7,6 +7,8 @@
 
 namespace cstf {
 
+constexpr int EDGES = 8;  // edges in a block
+
 // Edges in CSR form.
 struct Graph {
     int64_t atoms;

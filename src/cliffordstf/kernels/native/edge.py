@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
 from cliffordstf.kernels.native.kernel import MultilinearKernel
-from cliffordstf.kernels.native.library import EdgeArgs, threads_for
+from cliffordstf.kernels.native.library import EdgeArgs, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors
 from cliffordstf.kernels.plan import EdgePlan
 
@@ -19,7 +19,7 @@ LARGEST_DEGREE = 4
 
 _TABLES = (
     *("path", "matrix_pointers", "entry_edge", "entry_value"),
-    *("path_pointers", "transposed_edge", "transposed_pointers", "transposed_matrix", "transposed_value", "edge_odd"),
+    *("path_pointers", "transposed_edge", "transposed_pointers", "transposed_matrix", "transposed_value"),
 )
 
 
@@ -36,7 +36,7 @@ class _Tables:
         matrix = 0
         for path, table in zip(plan.paths, coefficients, strict=True):
             a, b, c = path.coupling.a, path.coupling.b, path.coupling.c
-            flags = [b.degree % 2, path.weight not in seen, b.degree == 0]
+            flags = [path.weight not in seen, b.degree == 0]
             rows.append([a.dims, c.dims, path.source, path.target, path.weight, matrix, *flags])
             seen.add(path.weight)
             for k in range(c.dims):
@@ -46,9 +46,6 @@ class _Tables:
                         values.append(table[i, j, k])
                     pointers.append(len(edges))
             matrix += a.dims * c.dims
-        odd = np.zeros(plan.edge_dims, dtype=np.int32)
-        for path in plan.paths:
-            odd[path.edge : path.edge + path.coupling.b.dims] = path.coupling.b.degree % 2
         number = np.float32 if dtype == torch.float32 else np.float64
         self.matrix = matrix
         self.arrays: list[NDArray[Any]] = [
@@ -57,7 +54,6 @@ class _Tables:
             np.array(edges, dtype=np.int32),
             np.array(values, dtype=number),
             *_by_edge_component(plan, coefficients, number),
-            odd,
         ]
         self.addresses = [array.ctypes.data for array in self.arrays]
 
@@ -108,10 +104,8 @@ class _EdgeKernel(MultilinearKernel):
         args.atoms, args.edges, args.channels = counts.atoms, counts.edges, width
         args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
         args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
-        args.pairs, args.pair = counts.pairs, index.pair.data_ptr()
-        args.turned, args.pair_edges = index.turned.data_ptr(), index.pair_edges.data_ptr()
-        # Enough chunks to balance the threads; few enough that partial sums stay small.
-        args.chunks = max(1, min(64, counts.edges // 64))
+        args.pairs, args.pair, args.pair_edges = counts.pairs, index.pair.data_ptr(), index.pair_edges.data_ptr()
+        args.chunks = chunks_for(counts.edges)
         args.threads = threads_for(counts.edges * width * tables.matrix)
         return args
 
@@ -133,20 +127,3 @@ class EdgeFactored(_EdgeKernel):
     kind = "edge_factored"
     roles = ("feature", "feature", "feature", "geometry")
     operands = (("h", True), ("w", True), ("f", False), ("Y", False))
-
-
-class EdgeConvolution(_EdgeKernel):
-    """Weights made in the kernel, w = phi U.
-
-    h (atoms, source, channels), phi (pairs, radial), U (radial, rows, channels), Y (pairs, edge).
-    """
-
-    kind = "edge_convolution"
-    roles = ("feature", "feature", "parameter", "geometry")
-    operands = (("h", True), ("phi", False), ("U", True), ("Y", False))
-
-    @override
-    def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
-        args = super().arguments(inputs, context, width)
-        args.radial = inputs[1].shape[1]
-        return args

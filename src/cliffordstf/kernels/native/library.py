@@ -27,12 +27,34 @@ class EdgeArgs(Structure):
 
     _fields_ = (
         _fields("paths matrix source edge target rows", "path matrix_pointers entry_edge entry_value path_pointers")
-        + _fields("", "transposed_edge transposed_pointers transposed_matrix transposed_value edge_odd")
+        + _fields("", "transposed_edge transposed_pointers transposed_matrix transposed_value")
         + _fields("atoms edges channels", "row_pointers neighbours receivers reverse")
-        + _fields("pairs radial", "pair turned pair_edges")
-        + _fields("", "h w f phi U Y g uh uw uf uphi uU uY out dh dw df dphi dU dY")
+        + _fields("pairs", "pair pair_edges")
+        + _fields("", "h w f Y g uh uw uf uY out dh dw df dY")
         + _fields("add_h chunks threads", "")
     )
+
+
+class FrameSide(Structure):
+    """`FrameSide` in frame.h."""
+
+    _fields_ = _fields("components tracks orders turns", "track order link turn_pointers turn turn_value") + _fields(
+        "", "given_pointers given_column given_value taken_pointers taken_column taken_value"
+    )
+
+
+class ConvolutionArgs(Structure):
+    """`ConvolutionArgs` in convolution.h."""
+
+    _fields_ = [
+        *_fields("rows numbers folds", "fold fold_value"),
+        ("source", FrameSide),
+        ("target", FrameSide),
+        *_fields("lmax size", "raise_pointers raise_entry raise_value"),
+        *_fields("atoms edges channels pairs radial", "row_pointers neighbours reverse pair turned pair_edges"),
+        *_fields("", "h phi U n g uh uphi uU un out dh dphi dU dn"),
+        *_fields("add_h chunks threads", ""),
+    ]
 
 
 class NodeArgs(Structure):
@@ -82,8 +104,7 @@ class PairArgs(Structure):
     """`PairArgs` in pairs.h."""
 
     _fields_ = [
-        *_fields("pairs components monomials terms slope_terms functions layers", "parent term slope_term"),
-        *_fields("", "value slope_value vectors distances directions slopes"),
+        *_fields("pairs functions layers", "vectors distances directions slopes"),
         ("radial_gradients", POINTER(c_void_p)),
         ("turns", POINTER(c_void_p)),
         *_fields("", "gradients"),
@@ -119,7 +140,7 @@ class MuonArgs(Structure):
     ]
 
 
-Args: TypeAlias = EdgeArgs | NodeArgs | GateArgs | RadialArgs | PairArgs | AttentionArgs | MuonArgs
+Args: TypeAlias = EdgeArgs | ConvolutionArgs | NodeArgs | GateArgs | RadialArgs | PairArgs | AttentionArgs | MuonArgs
 
 
 class Call:
@@ -163,6 +184,7 @@ class Library:
         self.lanes: int = lanes()
         kinds: Mapping[str, tuple[type[Structure], tuple[str, ...]]] = {
             "edge": (EdgeArgs, ("forward", "backward", "second")),
+            "convolution": (ConvolutionArgs, ("forward", "backward", "second")),
             "node": (NodeArgs, ("forward", "backward", "second")),
             "gate": (GateArgs, ("forward", "backward", "second")),
             "radial": (RadialArgs, ("forward",)),
@@ -237,3 +259,8 @@ def pointer(tensor: Tensor | None) -> int | None:
 def threads_for(work: float) -> int:
     """How many threads to use for an amount of work, in multiply-adds: below 5·10^5 each, waking them costs more."""
     return max(1, min(torch.get_num_threads(), int(work / 5e5)))
+
+
+def chunks_for(edges: int) -> int:
+    """In how many parts to deal out edges: enough to balance the threads, few enough that partial sums stay small."""
+    return max(1, min(64, edges // 64))

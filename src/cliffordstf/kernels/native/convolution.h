@@ -1,0 +1,572 @@
+// The edge operator with weights made of radial functions and tensors made of directions, and its derivatives.
+//
+//   out[i, c] = sum over edges j->i and paths (a, b -> c):  coefficient . h[j, a] . (phi[pair] U)[row] . Y_b(n[pair])
+//
+// Everything happens in the frames of the edges (frame.h), where all paths between two tracks are one number per order and
+// channel. The numbers are linear in the weights, so they are made from the radial functions right away, a block of edges at
+// a time, and never reach main memory. A turn of the direction is a turn of both features the other way, so its gradient is
+// nearly free. Directions are unit vectors: gradients with respect to them are those along the sphere.
+//
+// Atoms are dealt to threads in chunks. Where an edge and its reverse lie in one chunk they are done together, so that
+// frames, numbers and what their gradients need are made once for both. Every sum is taken by one thread in a fixed order.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+
+#include "chunks.h"
+#include "frame.h"
+#include "gemm.h"
+
+namespace cstf {
+
+struct ConvolutionArgs {
+    // The plan.
+    int64_t rows, numbers, folds;
+    const int32_t* fold;             // (folds, 2): number, row of the weights
+    const void* fold_value;
+    FrameSide source, target;
+    FrameArgs frames;
+    // The edges.
+    int64_t atoms, edges, channels, pairs, radial;
+    const int64_t* row_pointers;     // (atoms + 1)
+    const int64_t* neighbours;       // (edges): senders
+    const int64_t* reverse;          // (edges): the edge the other way round
+    const int64_t* pair;             // (edges)
+    const uint8_t* turned;           // (edges)
+    const int64_t* pair_edges;       // (pairs, 2)
+    // Operands, cotangents and results.
+    const void *h, *phi, *U, *n, *g;
+    const void *uh, *uphi, *uU, *un;
+    void *out, *dh, *dphi, *dU, *dn;
+    int64_t add_h;                   // whether the gradient of h is added to what is there
+    int64_t chunks, threads;
+};
+
+template <class T>
+class ConvolutionOperator {
+  public:
+    explicit ConvolutionOperator(const ConvolutionArgs& args)
+        : s(args), frames(args.frames), C(static_cast<int>(args.channels)), K(static_cast<int>(args.radial)),
+          numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C) {
+        packed_U = folded(in(s.U));
+        if (s.uU) packed_uU = folded(in(s.uU));
+        const Graph graph{s.atoms, s.row_pointers, s.neighbours};
+        chunks = whole_structures(graph, s.chunks);
+        together = !chunks.empty();
+        if (!together) chunks = equal_parts(0, s.atoms, std::min(s.chunks, s.atoms));
+        h = given(s.source, in(s.h));
+        if (s.g) g = given(s.target, in(s.g));
+        if (s.uh) uh = given(s.source, in(s.uh));
+    }
+
+    void forward() {
+        over_chunks([&](const Chunk& chunk) {
+            start_sums(chunk, s.target, at(s.out));
+            over_blocks(chunk, [&](const Edges& b) {
+                const T* f = frames_of(b);
+                over_slices([&](auto slice) {
+                    const T* w = made_weights<0>(b, slice, in(s.phi), packed_U, false);
+                    for (int e = 0; e < b.edges; ++e) {
+                        forward_edge(side(b, e, f, false), slice, w + e * slice.weights);
+                        if (b.both) forward_edge(side(b, e, f, true), slice, w + e * slice.weights);
+                    }
+                });
+            });
+            finish_sums(chunk, s.target, at(s.out), at(s.out), false);
+        });
+    }
+
+    // Gradients with respect to h, phi, U and n; null results are not computed.
+    void backward() {
+        start_partial_sums();
+        over_chunks([&](const Chunk& chunk) {
+            T* dh = sums_of_features(chunk);
+            over_blocks(chunk, [&](const Edges& b) {
+                const T* f = frames_of(b);
+                T torque[EDGES][2] = {};
+                clear_radial(b);
+                over_slices([&](auto slice) {
+                    const T* w = made_weights<0>(b, slice, in(s.phi), packed_U, false);
+                    T* dw = wants_weights() ? buffer<30>(slice) : nullptr;
+                    for (int e = 0; e < b.edges; ++e) {
+                        const Side to = side(b, e, f, false), back = side(b, e, f, true);
+                        const T* we = w + e * slice.weights;
+                        T *dwe = dw ? dw + e * slice.weights : nullptr, *turning = s.dn ? torque[e] : nullptr;
+                        if (b.both) {
+                            backward_edge(to, slice, we, dwe, false, turning, features(dh, to));
+                            backward_edge(back, slice, we, dwe, true, turning, features(dh, back));
+                        } else {
+                            // The edges that leave an atom are the reverse of those that reach it.
+                            if (dw || s.dn) backward_edge(to, slice, we, dwe, false, turning, nullptr);
+                            if (dh) backward_edge(back, slice, we, nullptr, false, nullptr, features(dh, back));
+                        }
+                    }
+                    if (dw) finish_weights(b, slice, dw, chunk);
+                });
+                if (s.dn) put_directions(b, f, torque);
+            });
+            if (dh) finish_sums(chunk, s.source, dh, at(s.dh), s.add_h);
+        });
+        finish_partial_sums();
+    }
+
+    // Gradients of <uh, dh> + <uphi, dphi> + <uU, dU> + <un, dn> with respect to g (into out), h, phi, U and n.
+    void second() {
+        start_partial_sums();
+        over_chunks([&](const Chunk& chunk) {
+            start_sums(chunk, s.target, at(s.out));
+            T* dh = sums_of_features(chunk);
+            over_blocks(chunk, [&](const Edges& b) {
+                const T* f = frames_of(b);
+                Turn turn[EDGES];
+                set_turns(b, f, turn);
+                clear_radial(b);
+                over_slices([&](auto slice) {
+                    const T* w = made_weights<0>(b, slice, in(s.phi), packed_U, false);
+                    const T* uw = turned_weights(b, slice);
+                    T *dw = wants_weights() ? buffer<30>(slice) : nullptr, *dw1 = dw ? buffer<31>(slice) : nullptr;
+                    for (int e = 0; e < b.edges; ++e) {
+                        const Side to = side(b, e, f, false), back = side(b, e, f, true);
+                        const int at_edge = e * slice.weights;
+                        Numbers k{w + at_edge, uw + at_edge, dw ? dw + at_edge : nullptr, dw ? dw1 + at_edge : nullptr};
+                        second_edge(to, slice, k, turn[e], b.both ? features(dh, to) : nullptr);
+                        k.adds = true;
+                        if (b.both) second_edge(back, slice, k, turn[e], features(dh, back));
+                        else if (dh) second_feature_edge(back, slice, k, turn[e], features(dh, back));
+                    }
+                    if (dw) finish_second_weights(b, slice, dw, dw1, chunk);
+                });
+                if (s.dn) put_second_directions(b, f, turn);
+            });
+            finish_sums(chunk, s.target, at(s.out), at(s.out), false);
+            if (dh) finish_sums(chunk, s.source, dh, at(s.dh), s.add_h);
+        });
+        finish_partial_sums();
+    }
+
+  private:
+    static constexpr int W = Simd<T>::lanes;
+
+    // A block of edges that reach an atom; if `both`, to be done with their reverse.
+    struct Edges {
+        int64_t atom;
+        bool both;
+        int edges;
+        int64_t ids[EDGES];
+    };
+
+    // An edge in one of its two directions.
+    struct Side {
+        int64_t sender, receiver;
+        const T* frame;
+    };
+
+    // A few channels: all that is made for a block of edges between frames and sums stays in the nearest cache.
+    template <int NV_>
+    struct Slice {
+        static constexpr int NV = NV_, width = NV * Simd<T>::lanes;
+        int channel;   // the first
+        int weights;   // numbers of an edge, all channels of the slice
+        size_t place;  // where its part of U begins
+    };
+
+    // Numbers of an edge, their cotangents and where their gradients go.
+    struct Numbers {
+        const T *w, *uw;
+        T *dw, *dw1;
+        bool adds = false;
+    };
+
+    // A turn of the direction in a second-order pass: the cotangent in the frame (z, x, y), generators of it and of its
+    // reverse on both sides, and sums of first-order and second-order torques.
+    struct Turn {
+        T moved[3] = {};
+        const T *source, *target, *back_source, *back_target;
+        T first[2] = {}, torque[2] = {};
+    };
+
+    const ConvolutionArgs& s;
+    const Frames<T> frames;
+    const int C;        // channels
+    const int K;        // radial functions of a pair
+    const int numbers;  // of an edge and a channel
+    const size_t size;  // of U as numbers
+    std::vector<Chunk> chunks;
+    bool together;      // whether edges are done with their reverse where both lie in a chunk
+    std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
+    std::vector<T> packed_U, packed_uU, partial_U, edge_phi, edge_n;  // the first three in panels
+
+    static const T* in(const void* p) { return static_cast<const T*>(p); }
+    static T* at(void* p) { return static_cast<T*>(p); }
+    bool wants_weights() const { return s.dphi || s.dU; }
+
+    template <class F>
+    void over_chunks(F&& f) {
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+        for (size_t q = 0; q < chunks.size(); ++q) f(chunks[q]);
+    }
+
+    std::unique_ptr<T[]> given(const FrameSide& side, const T* x) const {
+        const int64_t size = side.components * C;
+        std::unique_ptr<T[]> result(new T[s.atoms * size]);
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+        for (int64_t i = 0; i < s.atoms; ++i)
+            change_basis<T, false>(side.given, side.components, x + i * size, C, result.get() + i * size);
+        return result;
+    }
+
+    void start_sums(const Chunk& chunk, const FrameSide& side, T* sums) const {
+        std::fill(sums + chunk.begin * side.components * C, sums + chunk.end * side.components * C, T(0));
+    }
+
+    // Where a chunk sums gradients of features: in their place, or beside it if they are to be added to what is there.
+    T* sums_of_features(const Chunk& chunk) const {
+        if (!s.dh) return nullptr;
+        const int64_t size = s.source.components * C;
+        T* sums = at(s.dh);
+        if (s.add_h) sums = scratch<T, 50>((chunk.end - chunk.begin) * size) - chunk.begin * size;
+        start_sums(chunk, s.source, sums);
+        return sums;
+    }
+
+    T* features(T* sums, const Side& k) const {
+        return sums ? sums + k.sender * s.source.components * C : nullptr;
+    }
+
+    // From frame components of the z axis to stored ones.
+    void finish_sums(const Chunk& chunk, const FrameSide& side, const T* sums, T* result, bool adds) const {
+        const int64_t size = side.components * C;
+        T* copy = scratch<T, 51>(size);
+        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+            std::copy(sums + i * size, sums + (i + 1) * size, copy);
+            if (adds) change_basis<T, true>(side.taken, side.components, copy, C, result + i * size);
+            else change_basis<T, false>(side.taken, side.components, copy, C, result + i * size);
+        }
+    }
+
+    // Edges that reach the atoms of a chunk; those whose reverse does so too are given once, with `both`.
+    template <class F>
+    void over_blocks(const Chunk& chunk, F&& f) {
+        std::vector<int64_t> both, single;
+        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+            both.clear();
+            single.clear();
+            for (int64_t e = s.row_pointers[i]; e < s.row_pointers[i + 1]; ++e) {
+                if (!together || !chunk.holds(s.neighbours[e])) single.push_back(e);
+                else if (e < s.reverse[e]) both.push_back(e);
+            }
+            blocks(i, both, true, f);
+            blocks(i, single, false, f);
+        }
+    }
+
+    // The edges of an atom in blocks of about the same size.
+    template <class F>
+    void blocks(int64_t i, const std::vector<int64_t>& edges, bool both, F&& f) {
+        const int64_t count = static_cast<int64_t>(edges.size()), parts = (count + EDGES - 1) / EDGES;
+        for (int64_t part = 0; part < parts; ++part) {
+            const int64_t first = count * part / parts, last = count * (part + 1) / parts;
+            Edges b{i, both, static_cast<int>(last - first), {}};
+            std::copy(edges.begin() + first, edges.begin() + last, b.ids);
+            f(b);
+        }
+    }
+
+    T direction_sign(int64_t e) const { return s.turned[e] ? T(-1) : T(1); }
+
+    // Frames of a block, and behind them those of the edges the other way round.
+    T* frames_of(const Edges& b) const {
+        T n[EDGES][3];
+        for (int e = 0; e < EDGES; ++e)
+            for (int j = 0; j < 3; ++j)
+                n[e][j] = e < b.edges ? direction_sign(b.ids[e]) * in(s.n)[3 * s.pair[b.ids[e]] + j] : T(j == 2);
+        T* f = scratch<T, 60>(2 * EDGES * s.frames.size);
+        frames.make(n, f);
+        for (int e = 0; e < b.edges; ++e) frames.turn_round(f + e * s.frames.size, f + (EDGES + e) * s.frames.size);
+        return f;
+    }
+
+    Side side(const Edges& b, int e, const T* f, bool back) const {
+        const int64_t other = s.neighbours[b.ids[e]];
+        return back ? Side{b.atom, other, f + (EDGES + e) * s.frames.size} : Side{other, b.atom, f + e * s.frames.size};
+    }
+
+    template <class F>
+    void over_slices(F&& f) const {
+        int ch = 0;
+        for (; ch + 2 * W <= C; ch += 2 * W) f(slice<2>(ch));
+        for (; ch < C; ch += W) f(slice<1>(ch));
+    }
+
+    template <int NV>
+    Slice<NV> slice(int ch) const {
+        return {ch, numbers * NV * W, static_cast<size_t>(K) * numbers * ch};
+    }
+
+    // Room for the numbers of a block.
+    template <int Slot, class S>
+    T* buffer(const S& slice) const {
+        return scratch<T, Slot>(static_cast<size_t>(EDGES) * slice.weights);
+    }
+
+    const T* sent(const std::unique_ptr<T[]>& features, const Side& k) const {
+        return features.get() + k.sender * s.source.components * C;
+    }
+    const T* received(const Side& k) const { return g.get() + k.receiver * s.target.components * C; }
+
+    template <class S>
+    void forward_edge(const Side& k, const S& slice, const T* w) const {
+        constexpr int NV = S::NV;
+        InFrame<T, NV> x, y;
+        enter(s.source, k.frame, sent(h, k) + slice.channel, C, x);
+        multiply(s.target, w, S::width, x, y);
+        leave(s.target, k.frame, y, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
+    }
+
+    // Gradients of the numbers, of a turn of the direction with its sign changed, of the sender's features.
+    template <class S>
+    void backward_edge(const Side& k, const S& slice, const T* w, T* dw, bool adds, T* torque, T* dh) const {
+        constexpr int NV = S::NV, width = S::width;
+        InFrame<T, NV> x, y, v, u;
+        if (dw || torque) enter(s.source, k.frame, sent(h, k) + slice.channel, C, x);
+        enter(s.target, k.frame, received(k) + slice.channel, C, y);
+        if (dw && adds) number_gradients<T, NV, true>(s.target, x, y, dw, width);
+        else if (dw) number_gradients<T, NV, false>(s.target, x, y, dw, width);
+        if (dh || torque) multiply(s.source, w, width, y, u);
+        if (torque) {
+            multiply(s.target, w, width, x, v);
+            add_torque(s.target, y, v, torque);
+            add_torque(s.source, x, u, torque);
+        }
+        if (dh) leave(s.source, k.frame, u, dh + slice.channel, C);
+    }
+
+    // With u the cotangents, J the turn of the direction, F and UF the numbers of w and uw:
+    //   out = F (uh - J h) + UF h + J F h,   dh = UF g - F J g + J F g,
+    //   dw = <g, (uh - J h)> - <J g, h>,  dw1 = <g, h>
+    // and the gradient of a turn: all of h, uh, g (and un) turn the other way.
+    template <class S>
+    void second_edge(const Side& k, const S& slice, const Numbers& n, Turn& t, T* dh) const {
+        constexpr int NV = S::NV, width = S::width;
+        InFrame<T, NV> x, x1, y, y1, v, v1, u, u1;
+        enter(s.source, k.frame, sent(h, k) + slice.channel, C, x);
+        enter(s.target, k.frame, received(k) + slice.channel, C, y);
+        cotangent(k, slice, x1);
+        turned<T, NV, true>(s.source, t.back_source, x, x1);
+        turned<T, NV, false>(s.target, t.back_target, y, y1);
+        if (n.dw && n.adds) second_number_gradients<T, NV, true>(s.target, x, x1, y, y1, n.dw, n.dw1, width);
+        else if (n.dw) second_number_gradients<T, NV, false>(s.target, x, x1, y, y1, n.dw, n.dw1, width);
+        multiply_second(s.target, n.w, n.uw, width, x, x1, v, v1);
+        turned<T, NV, true>(s.target, t.target, v, v1);
+        leave(s.target, k.frame, v1, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
+        if (!dh && !s.dn) return;
+        multiply_second(s.source, n.w, n.uw, width, y, y1, u, u1);
+        turned<T, NV, true>(s.source, t.source, u, u1);
+        if (dh) leave(s.source, k.frame, u1, dh + slice.channel, C);
+        if (!s.dn) return;
+        add_torque(s.target, y, v, t.first);
+        add_torque(s.source, x, u, t.first);
+        add_torque(s.target, y, v1, t.torque);
+        add_torque(s.source, x, u1, t.torque);
+        cotangent(k, slice, x1);
+        add_torque(s.source, x1, u, t.torque);
+    }
+
+    template <class S>
+    void second_feature_edge(const Side& k, const S& slice, const Numbers& n, const Turn& t, T* dh) const {
+        constexpr int NV = S::NV;
+        InFrame<T, NV> y, y1, u, u1;
+        enter(s.target, k.frame, received(k) + slice.channel, C, y);
+        turned<T, NV, false>(s.target, t.back_target, y, y1);
+        multiply_second(s.source, n.w, n.uw, S::width, y, y1, u, u1);
+        turned<T, NV, true>(s.source, t.source, u, u1);
+        leave(s.source, k.frame, u1, dh + slice.channel, C);
+    }
+
+    template <class S>
+    void cotangent(const Side& k, const S& slice, InFrame<T, S::NV>& x) const {
+        if (s.uh) enter(s.source, k.frame, sent(uh, k) + slice.channel, C, x);
+        else clear(s.source, x);
+    }
+
+    // The turns that move directions by their cotangents.
+    void set_turns(const Edges& b, const T* f, Turn* turns) const {
+        const int64_t count = s.source.turns + s.target.turns;
+        T* elements = scratch<T, 80>(2 * EDGES * count);
+        for (int e = 0; e < b.edges; ++e) {
+            Turn& t = turns[e];
+            if (s.un) {
+                const T *u = in(s.un) + 3 * s.pair[b.ids[e]], sign = direction_sign(b.ids[e]);
+                const T vector[3] = {sign * u[0], sign * u[1], sign * u[2]};
+                Frames<T>::into(f + e * s.frames.size, vector, t.moved);
+            }
+            const T angles[2] = {-t.moved[2], t.moved[1]};
+            T *there = elements + 2 * e * count, *back = there + count;
+            set_elements(s.source, angles, there, back);
+            set_elements(s.target, angles, there + s.source.turns, back + s.source.turns);
+            t.source = there;
+            t.target = there + s.source.turns;
+            t.back_source = back;
+            t.back_target = back + s.source.turns;
+        }
+    }
+
+    static void set_elements(const FrameSide& side, const T* angles, T* there, T* back) {
+        for (int64_t p = 0; p < side.turns; ++p) {
+            there[p] = angles[side.turn[p].axis] * in(side.turn_value)[p];
+            back[p] = -there[p];
+        }
+    }
+
+    // What was done for both directions is all put down to one of them.
+    void put_directions(const Edges& b, const T* f, const T (*torque)[2]) {
+        for (int e = 0; e < b.edges; ++e) {
+            Frames<T>::direction_gradient(f + e * s.frames.size, torque[e], edge_n.data() + 3 * b.ids[e]);
+            if (b.both) std::fill_n(edge_n.data() + 3 * s.reverse[b.ids[e]], 3, T(0));
+        }
+    }
+
+    // The cotangent turns with the direction too: what that does to <un, dn>.
+    void put_second_directions(const Edges& b, const T* f, const Turn* turns) {
+        T torque[EDGES][2];
+        for (int e = 0; e < b.edges; ++e)
+            for (int i = 0; i < 2; ++i) torque[e][i] = turns[e].torque[i] - turns[e].moved[0] * turns[e].first[i];
+        put_directions(b, f, torque);
+    }
+
+    // Weights as numbers of the frame: slice by slice, in panels.
+    std::vector<T> folded(const T* U) const {
+        std::vector<T> result(size);
+        over_slices([&](auto slice) {
+            std::vector<T> part(static_cast<size_t>(K) * slice.weights, T(0));
+            each_fold(slice, [&](T factor, size_t number, size_t row) {
+                for (int ch = 0; ch < slice.width; ++ch) part[number + ch] += factor * U[row + ch];
+            });
+            const std::vector<T> panels = Panels<T>::packed(part.data(), K, slice.weights);
+            std::copy(panels.begin(), panels.end(), result.begin() + slice.place);
+        });
+        return result;
+    }
+
+    void unfold(const T* panels, T* dU) const {
+        std::fill(dU, dU + K * s.rows * C, T(0));
+        over_slices([&](auto slice) {
+            std::vector<T> part(static_cast<size_t>(K) * slice.weights);
+            Panels<T>::unpack(panels + slice.place, K, slice.weights, part.data());
+            each_fold(slice, [&](T factor, size_t number, size_t row) {
+                for (int ch = 0; ch < slice.width; ++ch) dU[row + ch] += factor * part[number + ch];
+            });
+        });
+    }
+
+    template <class S, class F>
+    void each_fold(const S& slice, F&& f) const {
+        for (int k = 0; k < K; ++k)
+            for (int64_t p = 0; p < s.folds; ++p)
+                f(in(s.fold_value)[p], static_cast<size_t>(k * numbers + s.fold[2 * p]) * slice.width,
+                  (k * s.rows + s.fold[2 * p + 1]) * C + slice.channel);
+    }
+
+    // w = phi . U
+    template <int Slot, class S>
+    T* made_weights(const Edges& b, const S& slice, const T* phi, const std::vector<T>& U, bool add) const {
+        T* result = buffer<20 + Slot>(slice);
+        const T* a[EDGES];
+        T* c[EDGES];
+        for (int e = 0; e < b.edges; ++e) {
+            a[e] = phi + s.pair[b.ids[e]] * K;
+            c[e] = result + e * slice.weights;
+        }
+        if (add) panels_nn<T, true>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
+        else panels_nn<T, false>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
+        return result;
+    }
+
+    // uw = uphi . U + phi . uU
+    template <class S>
+    T* turned_weights(const Edges& b, const S& slice) const {
+        if (!s.uphi && !s.uU) {
+            T* none = buffer<21>(slice);
+            std::fill(none, none + b.edges * slice.weights, T(0));
+            return none;
+        }
+        T* result = s.uphi ? made_weights<1>(b, slice, in(s.uphi), packed_U, false) : nullptr;
+        return s.uU ? made_weights<1>(b, slice, in(s.phi), packed_uU, result != nullptr) : result;
+    }
+
+    // dphi += dw U^T and dU += phi^T dw
+    template <class S>
+    void finish_weights(const Edges& b, const S& slice, const T* dw, const Chunk& chunk) {
+        project(b, slice, dw, packed_U);
+        accumulate(b, slice, in(s.phi), dw, chunk);
+    }
+
+    // dphi += dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU
+    template <class S>
+    void finish_second_weights(const Edges& b, const S& slice, const T* dw, const T* dw1, const Chunk& chunk) {
+        finish_weights(b, slice, dw, chunk);
+        if (s.uU) project(b, slice, dw1, packed_uU);
+        if (s.uphi) accumulate(b, slice, in(s.uphi), dw1, chunk);
+    }
+
+    // Gradients of radial functions by edge; what is done for both directions is all put down to one of them.
+    void clear_radial(const Edges& b) {
+        if (!s.dphi) return;
+        for (int e = 0; e < b.edges; ++e) {
+            std::fill_n(edge_phi.data() + b.ids[e] * K, K, T(0));
+            if (b.both) std::fill_n(edge_phi.data() + s.reverse[b.ids[e]] * K, K, T(0));
+        }
+    }
+
+    template <class S>
+    void project(const Edges& b, const S& slice, const T* dw, const std::vector<T>& U) {
+        if (!s.dphi) return;
+        const T* a[EDGES];
+        T* c[EDGES];
+        for (int e = 0; e < b.edges; ++e) {
+            a[e] = dw + e * slice.weights;
+            c[e] = edge_phi.data() + b.ids[e] * K;
+        }
+        T* sums = scratch<T, 42>(static_cast<size_t>(EDGES) * K * W);
+        panels_nt<T>(b.edges, a, slice.weights, U.data() + slice.place, K, c, sums);
+    }
+
+    template <class S>
+    void accumulate(const Edges& b, const S& slice, const T* phi, const T* dw, const Chunk& chunk) {
+        if (!s.dU) return;
+        const T *a[EDGES], *c[EDGES];
+        for (int e = 0; e < b.edges; ++e) {
+            a[e] = phi + s.pair[b.ids[e]] * K;
+            c[e] = dw + e * slice.weights;
+        }
+        T* sums = partial_U.data() + (&chunk - chunks.data()) * size + slice.place;
+        panels_tn<T>(b.edges, a, K, c, slice.weights, sums);
+    }
+
+    void start_partial_sums() {
+        if (s.dU) partial_U.assign(chunks.size() * size, T(0));
+        if (s.dphi) edge_phi.resize(s.edges * K);
+        if (s.dn) edge_n.resize(s.edges * 3);
+    }
+
+    // Chunks of dU, and the two edges of every pair, are added in a fixed order.
+    void finish_partial_sums() {
+        if (s.dU) {
+            for (size_t chunk = 1; chunk < chunks.size(); ++chunk)
+                for (size_t i = 0; i < size; ++i) partial_U[i] += partial_U[chunk * size + i];
+            unfold(partial_U.data(), at(s.dU));
+        }
+        for (int64_t p = 0; p < s.pairs; ++p) {
+            const int64_t straight = s.pair_edges[2 * p], back = s.pair_edges[2 * p + 1];
+            if (s.dphi)
+                for (int k = 0; k < K; ++k)
+                    at(s.dphi)[p * K + k] = edge_phi[straight * K + k] + edge_phi[back * K + k];
+            if (s.dn)
+                for (int j = 0; j < 3; ++j) at(s.dn)[p * 3 + j] = edge_n[straight * 3 + j] - edge_n[back * 3 + j];
+        }
+    }
+};
+
+}  // namespace cstf

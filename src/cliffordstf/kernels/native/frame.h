@@ -1,0 +1,403 @@
+// Features of an edge in a frame whose z axis lies along it; see algebra/frames.py.
+//
+// A mirror takes the edge to the z axis, or to -z; an inversion after it, if need be, makes that +z. Tracks are turned by
+// orthogonal matrices, since features come in frame components of the z axis already. In the frame all paths between two
+// tracks are one number for every order and channel.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "chunks.h"
+#include "simd.h"
+
+namespace cstf {
+
+struct FrameTrack {
+    int32_t start, degree;      // first component
+    int32_t matrix;             // where its matrix begins in a frame
+};
+
+// A component of order 0, or the two of another order, with the range of what they are made of.
+struct FrameOrder {
+    int32_t component, both;
+    int32_t first, last;
+};
+
+struct FrameLink {
+    int32_t component, number;
+};
+
+// An element of the generator of turns about x (axis 0) or y (axis 1).
+struct FrameTurn {
+    int32_t column, axis;
+};
+
+struct SparseMatrix {
+    const int32_t* pointers;       // (rows + 1)
+    const int32_t* column;
+    const void* value;
+};
+
+// Tracks on one side of the operator: what atoms send, or what they receive.
+struct FrameSide {
+    int64_t components, tracks, orders, turns;
+    const FrameTrack* track;
+    const FrameOrder* order;
+    const FrameLink* link;         // to components of the other side
+    const int32_t* turn_pointers;  // (2 components + 1): elements of each row and axis
+    const FrameTurn* turn;
+    const void* turn_value;
+    SparseMatrix given, taken;     // from stored components to those of the frame of z, and back
+};
+
+struct FrameArgs {
+    int64_t lmax, size;              // highest degree; numbers in a frame
+    const int32_t* raise_pointers;   // (lmax + 2): entries that make each degree from the one below
+    const int32_t* raise_entry;      // (entries, 3): component, component of degree 1, component of the degree below
+    const void* raise_value;
+};
+
+// Where matrices begin in a frame: scalar, pseudoscalar, vector, bivector, then degree 2 and so on.
+constexpr int FRAME_VECTOR = 2, FRAME_BIVECTOR = 11, FRAME_STF2 = 20;
+
+template <class T>
+class Frames {
+  public:
+    explicit Frames(const FrameArgs& args) : s(args) {}
+
+    // Frames of EDGES unit vectors, one after the other.
+    void make(const T (*n)[3], T* result) const {
+        T H[9][EDGES], one[9][EDGES], lower[49][EDGES], current[81][EDGES], sign[EDGES];
+        T* f = scratch<T, 70>(s.size * EDGES);
+        for (int e = 0; e < EDGES; ++e) {
+            const T way = n[e][2] > 0 ? T(-1) : T(1);  // so that nothing cancels
+            const T u[3] = {n[e][0], n[e][1], n[e][2] - way};
+            const T two = 2 / (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]);
+            sign[e] = way;
+            f[e] = 1;
+            f[EDGES + e] = -way;
+            for (int i = 0; i < 3; ++i)
+                for (int j = 0; j < 3; ++j) H[3 * i + j][e] = (i == j) - two * u[i] * u[j];
+        }
+        // Vectors have z, x, y; bivectors, by their Hodge dual, z, -y, x.
+        static constexpr int axis[3] = {2, 0, 1}, dual_axis[3] = {2, 1, 0}, dual_sign[3] = {1, -1, 1};
+        for (int k = 0; k < 3; ++k)
+            for (int j = 0; j < 3; ++j)
+                for (int e = 0; e < EDGES; ++e) {
+                    one[3 * k + j][e] = H[3 * axis[k] + axis[j]][e];
+                    f[(FRAME_VECTOR + 3 * k + j) * EDGES + e] = sign[e] * one[3 * k + j][e];
+                    f[(FRAME_BIVECTOR + 3 * k + j) * EDGES + e] =
+                        -dual_sign[k] * dual_sign[j] * H[3 * dual_axis[k] + dual_axis[j]][e];
+                }
+        std::copy(&one[0][0], &one[0][0] + 9 * EDGES, &lower[0][0]);
+        T* at = f + FRAME_STF2 * EDGES;
+        for (int l = 2; l <= s.lmax; ++l) {
+            const int count = (2 * l + 1) * (2 * l + 1);
+            raise(l, one, lower, current);
+            for (int i = 0; i < count; ++i)
+                for (int e = 0; e < EDGES; ++e) at[i * EDGES + e] = l % 2 ? sign[e] * current[i][e] : current[i][e];
+            at += count * EDGES;
+            if (l < s.lmax) std::copy(&current[0][0], &current[0][0] + count * EDGES, &lower[0][0]);
+        }
+        for (int e = 0; e < EDGES; ++e)
+            for (int64_t i = 0; i < s.size; ++i) result[e * s.size + i] = f[i * EDGES + e];
+    }
+
+    // The frame of the edge the other way round: tracks that change sign with an inversion do so.
+    void turn_round(const T* frame, T* result) const {
+        std::copy(frame, frame + s.size, result);
+        result[1] = -result[1];
+        negate(result + FRAME_VECTOR, 9);
+        int start = FRAME_STF2;
+        for (int l = 2; l <= s.lmax; ++l) {
+            const int count = (2 * l + 1) * (2 * l + 1);
+            if (l % 2) negate(result + start, count);
+            start += count;
+        }
+    }
+
+    // A gradient with respect to the direction from those with respect to turns about x and y, and their sign changed.
+    static void direction_gradient(const T* frame, const T* torque, T* gradient) {
+        const T* A = frame + FRAME_VECTOR;
+        for (int j = 0; j < 3; ++j) gradient[axis_of(j)] = A[6 + j] * torque[0] - A[3 + j] * torque[1];
+    }
+
+    // A vector in the frame: z, x, y.
+    static void into(const T* frame, const T* vector, T* result) {
+        const T* A = frame + FRAME_VECTOR;
+        for (int k = 0; k < 3; ++k)
+            result[k] = A[3 * k] * vector[2] + A[3 * k + 1] * vector[0] + A[3 * k + 2] * vector[1];
+    }
+
+  private:
+    const FrameArgs& s;
+
+    static constexpr int axis_of(int j) { return j == 0 ? 2 : j - 1; }
+    static void negate(T* values, int count) {
+        for (int i = 0; i < count; ++i) values[i] = -values[i];
+    }
+
+    // result = B (one x lower) B^T
+    void raise(int l, const T (*one)[EDGES], const T (*lower)[EDGES], T (*result)[EDGES]) const {
+        const int D = 2 * l + 1, E = 2 * l - 1;
+        const int32_t first = s.raise_pointers[l], last = s.raise_pointers[l + 1], *entry = s.raise_entry;
+        const T* value = static_cast<const T*>(s.raise_value);
+        T t[9 * 3 * 7][EDGES];
+        std::fill(&t[0][0], &t[0][0] + D * 3 * E * EDGES, T(0));
+        for (int32_t p = first; p < last; ++p)
+            for (int i = 0; i < 3; ++i) {
+                T scaled[EDGES];
+                for (int e = 0; e < EDGES; ++e) scaled[e] = value[p] * one[3 * entry[3 * p + 1] + i][e];
+                for (int q = 0; q < E; ++q) {
+                    T* to = t[(entry[3 * p] * 3 + i) * E + q];
+                    const T* from = lower[E * entry[3 * p + 2] + q];
+                    for (int e = 0; e < EDGES; ++e) to[e] += scaled[e] * from[e];
+                }
+            }
+        std::fill(&result[0][0], &result[0][0] + D * D * EDGES, T(0));
+        for (int k = 0; k < D; ++k)
+            for (int32_t p = first; p < last; ++p) {
+                const T* from = t[(k * 3 + entry[3 * p + 1]) * E + entry[3 * p + 2]];
+                T* to = result[k * D + entry[3 * p]];
+                for (int e = 0; e < EDGES; ++e) to[e] += value[p] * from[e];
+            }
+    }
+};
+
+// Features of one atom in a frame, NV vectors of channels a component.
+constexpr int FRAME_COMPONENTS = 256;
+
+template <class T, int NV>
+struct InFrame {
+    Vec<T> x[FRAME_COMPONENTS][NV];
+};
+
+template <class T, int NV>
+inline void get(const T* p, Vec<T> (&v)[NV]) {
+    CSTF_UNROLL for (int i = 0; i < NV; ++i) v[i] = load(p + i * Simd<T>::lanes);
+}
+
+// y_k = sum_q A[k][q] x_q, rows of x C apart
+template <class T, int NV, int D>
+inline void into_frame(const T* A, const T* x, int C, Vec<T> (*y)[NV]) {
+    constexpr int R = D < 5 ? D : 4;
+    CSTF_UNROLL for (int k = 0; k < D; k += R) {
+        Vec<T> sum[R][NV] = {};
+        CSTF_UNROLL for (int q = 0; q < D; ++q) {
+            Vec<T> v[NV];
+            get<T, NV>(x + q * C, v);
+            CSTF_UNROLL for (int r = 0; r < R; ++r)
+                if (k + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) sum[r][i] += A[(k + r) * D + q] * v[i];
+        }
+        CSTF_UNROLL for (int r = 0; r < R; ++r)
+            if (k + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) y[k + r][i] = sum[r][i];
+    }
+}
+
+// out_q += sum_k A[k][q] y_k
+template <class T, int NV, int D>
+inline void out_of_frame(const T* A, const Vec<T> (*y)[NV], T* out, int C) {
+    constexpr int R = D < 5 ? D : 4, W = Simd<T>::lanes;
+    CSTF_UNROLL for (int q = 0; q < D; q += R) {
+        Vec<T> sum[R][NV];
+        CSTF_UNROLL for (int r = 0; r < R; ++r)
+            if (q + r < D) get<T, NV>(out + (q + r) * C, sum[r]);
+        CSTF_UNROLL for (int k = 0; k < D; ++k)
+            CSTF_UNROLL for (int r = 0; r < R; ++r)
+                if (q + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) sum[r][i] += A[k * D + q + r] * y[k][i];
+        CSTF_UNROLL for (int r = 0; r < R; ++r)
+            if (q + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) store(out + (q + r) * C + i * W, sum[r][i]);
+    }
+}
+
+// Call f with the number of components of a degree of at most four as a compile-time constant.
+template <class F>
+inline void with_components(int degree, F&& f) {
+    switch (degree) {
+        case 0: return f(std::integral_constant<int, 1>{});
+        case 1: return f(std::integral_constant<int, 3>{});
+        case 2: return f(std::integral_constant<int, 5>{});
+        case 3: return f(std::integral_constant<int, 7>{});
+        default: return f(std::integral_constant<int, 9>{});
+    }
+}
+
+// Call f with the number of components of an order as a compile-time constant.
+template <class F>
+inline void with_parts(int32_t both, F&& f) {
+    if (both) f(std::integral_constant<int, 2>{});
+    else f(std::integral_constant<int, 1>{});
+}
+
+template <class T, int NV, int PARTS>
+inline void put(const Vec<T> (&sum)[PARTS][NV], Vec<T> (*y)[NV]) {
+    CSTF_UNROLL for (int q = 0; q < PARTS; ++q) CSTF_UNROLL for (int v = 0; v < NV; ++v) y[q][v] = sum[q][v];
+}
+
+template <class T, int NV>
+inline void enter(const FrameSide& side, const T* frame, const T* rows, int C, InFrame<T, NV>& y) {
+    for (int64_t i = 0; i < side.tracks; ++i) {
+        const FrameTrack& t = side.track[i];
+        with_components(t.degree, [&](auto D) {
+            into_frame<T, NV, D>(frame + t.matrix, rows + t.start * C, C, y.x + t.start);
+        });
+    }
+}
+
+template <class T, int NV>
+inline void leave(const FrameSide& side, const T* frame, const InFrame<T, NV>& y, T* rows, int C) {
+    for (int64_t i = 0; i < side.tracks; ++i) {
+        const FrameTrack& t = side.track[i];
+        with_components(t.degree, [&](auto D) {
+            out_of_frame<T, NV, D>(frame + t.matrix, y.x + t.start, rows + t.start * C, C);
+        });
+    }
+}
+
+// y = F x for the components of `side`, x of the other side; w are the numbers, `width` apart.
+template <class T, int NV>
+inline void multiply(const FrameSide& side, const T* w, int width, const InFrame<T, NV>& x, InFrame<T, NV>& y) {
+    for (int64_t i = 0; i < side.orders; ++i) {
+        const FrameOrder& o = side.order[i];
+        with_parts(o.both, [&](auto parts) {
+            Vec<T> sum[parts][NV] = {};
+            for (int32_t p = o.first; p < o.last; ++p) {
+                const FrameLink& l = side.link[p];
+                CSTF_UNROLL for (int v = 0; v < NV; ++v) {
+                    const Vec<T> f = load(w + l.number * width + v * Simd<T>::lanes);
+                    CSTF_UNROLL for (int q = 0; q < parts; ++q) sum[q][v] += f * x.x[l.component + q][v];
+                }
+            }
+            put<T, NV, parts>(sum, y.x + o.component);
+        });
+    }
+}
+
+// y = F x and y1 = F x1 + UF x
+template <class T, int NV>
+inline void multiply_second(const FrameSide& side, const T* w, const T* uw, int width, const InFrame<T, NV>& x,
+                            const InFrame<T, NV>& x1, InFrame<T, NV>& y, InFrame<T, NV>& y1) {
+    for (int64_t i = 0; i < side.orders; ++i) {
+        const FrameOrder& o = side.order[i];
+        with_parts(o.both, [&](auto parts) {
+            Vec<T> sum[parts][NV] = {}, sum1[parts][NV] = {};
+            for (int32_t p = o.first; p < o.last; ++p) {
+                const FrameLink& l = side.link[p];
+                CSTF_UNROLL for (int v = 0; v < NV; ++v) {
+                    const Vec<T> f = load(w + l.number * width + v * Simd<T>::lanes);
+                    const Vec<T> uf = load(uw + l.number * width + v * Simd<T>::lanes);
+                    CSTF_UNROLL for (int q = 0; q < parts; ++q) {
+                        const Vec<T> value = x.x[l.component + q][v];
+                        sum[q][v] += f * value;
+                        sum1[q][v] += f * x1.x[l.component + q][v];
+                        sum1[q][v] += uf * value;
+                    }
+                }
+            }
+            put<T, NV, parts>(sum, y.x + o.component);
+            put<T, NV, parts>(sum1, y1.x + o.component);
+        });
+    }
+}
+
+// dw (+)= <y, x> for every number; y has the components of the target.
+template <class T, int NV, bool ADD>
+inline void number_gradients(const FrameSide& target, const InFrame<T, NV>& x, const InFrame<T, NV>& y, T* dw, int width) {
+    for (int64_t i = 0; i < target.orders; ++i) {
+        const FrameOrder& o = target.order[i];
+        with_parts(o.both, [&](auto parts) {
+            CSTF_UNROLL for (int v = 0; v < NV; ++v) {
+                Vec<T> b[parts];
+                CSTF_UNROLL for (int q = 0; q < parts; ++q) b[q] = y.x[o.component + q][v];
+                for (int32_t p = o.first; p < o.last; ++p) {
+                    const FrameLink& l = target.link[p];
+                    T* place = dw + l.number * width + v * Simd<T>::lanes;
+                    Vec<T> sum = ADD ? load(place) : Vec<T>{};
+                    CSTF_UNROLL for (int q = 0; q < parts; ++q) sum += b[q] * x.x[l.component + q][v];
+                    store(place, sum);
+                }
+            }
+        });
+    }
+}
+
+// dw (+)= <y, x1> + <y1, x> and dw1 (+)= <y, x>
+template <class T, int NV, bool ADD>
+inline void second_number_gradients(const FrameSide& target, const InFrame<T, NV>& x, const InFrame<T, NV>& x1,
+                                    const InFrame<T, NV>& y, const InFrame<T, NV>& y1, T* dw, T* dw1, int width) {
+    for (int64_t i = 0; i < target.orders; ++i) {
+        const FrameOrder& o = target.order[i];
+        with_parts(o.both, [&](auto parts) {
+            CSTF_UNROLL for (int v = 0; v < NV; ++v) {
+                Vec<T> b[parts], b1[parts];
+                CSTF_UNROLL for (int q = 0; q < parts; ++q) {
+                    b[q] = y.x[o.component + q][v];
+                    b1[q] = y1.x[o.component + q][v];
+                }
+                for (int32_t p = o.first; p < o.last; ++p) {
+                    const FrameLink& l = target.link[p];
+                    const int place = l.number * width + v * Simd<T>::lanes;
+                    Vec<T> sum = ADD ? load(dw + place) : Vec<T>{}, sum1 = ADD ? load(dw1 + place) : Vec<T>{};
+                    CSTF_UNROLL for (int q = 0; q < parts; ++q) {
+                        const Vec<T> a = x.x[l.component + q][v];
+                        sum += b[q] * x1.x[l.component + q][v];
+                        sum += b1[q] * a;
+                        sum1 += b[q] * a;
+                    }
+                    store(dw + place, sum);
+                    store(dw1 + place, sum1);
+                }
+            }
+        });
+    }
+}
+
+// torques += <J a, b>
+template <class T, int NV>
+inline void add_torque(const FrameSide& side, const InFrame<T, NV>& a, const InFrame<T, NV>& b, T* torques) {
+    const T* value = static_cast<const T*>(side.turn_value);
+    Vec<T> sums[2][NV] = {};
+    for (int64_t i = 0; i < side.components; ++i)
+        CSTF_UNROLL for (int axis = 0; axis < 2; ++axis) {
+            Vec<T> sum[NV] = {};
+            for (int32_t p = side.turn_pointers[2 * i + axis]; p < side.turn_pointers[2 * i + axis + 1]; ++p)
+                CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] += value[p] * a.x[side.turn[p].column][v];
+            CSTF_UNROLL for (int v = 0; v < NV; ++v) sums[axis][v] += sum[v] * b.x[i][v];
+        }
+    CSTF_UNROLL for (int axis = 0; axis < 2; ++axis) {
+        CSTF_UNROLL for (int v = 1; v < NV; ++v) sums[axis][0] += sums[axis][v];
+        torques[axis] += total<T>(sums[axis][0]);
+    }
+}
+
+// y (+)= J x, the generator of a turn given by its elements
+template <class T, int NV, bool ADD>
+inline void turned(const FrameSide& side, const T* J, const InFrame<T, NV>& x, InFrame<T, NV>& y) {
+    for (int64_t i = 0; i < side.components; ++i) {
+        Vec<T> sum[NV];
+        CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] = ADD ? y.x[i][v] : Vec<T>{};
+        for (int32_t p = side.turn_pointers[2 * i]; p < side.turn_pointers[2 * i + 2]; ++p)
+            CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] += J[p] * x.x[side.turn[p].column][v];
+        CSTF_UNROLL for (int v = 0; v < NV; ++v) y.x[i][v] = sum[v];
+    }
+}
+
+template <class T, int NV>
+inline void clear(const FrameSide& side, InFrame<T, NV>& y) {
+    std::fill(&y.x[0][0], &y.x[side.components][0], Vec<T>{});
+}
+
+// result (+)= m x for an atom's features, rows C apart
+template <class T, bool ADD>
+inline void change_basis(const SparseMatrix& m, int64_t rows, const T* x, int C, T* result) {
+    const T* value = static_cast<const T*>(m.value);
+    for (int64_t i = 0; i < rows; ++i)
+        for (int ch = 0; ch < C; ch += Simd<T>::lanes) {
+            Vec<T> sum = ADD ? load(result + i * C + ch) : Vec<T>{};
+            for (int32_t p = m.pointers[i]; p < m.pointers[i + 1]; ++p) sum += value[p] * load(x + m.column[p] * C + ch);
+            store(result + i * C + ch, sum);
+        }
+}
+
+}  // namespace cstf

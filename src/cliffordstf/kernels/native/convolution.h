@@ -32,6 +32,7 @@ struct ConvolutionArgs {
     int64_t atoms, edges, channels, pairs, radial;
     const int64_t* row_pointers;     // (atoms + 1)
     const int64_t* neighbours;       // (edges): senders
+    const int64_t* receivers;        // (edges)
     const int64_t* reverse;          // (edges): the edge the other way round
     const int64_t* pair;             // (edges)
     const uint8_t* turned;           // (edges)
@@ -49,7 +50,8 @@ class ConvolutionOperator {
   public:
     explicit ConvolutionOperator(const ConvolutionArgs& args)
         : s(args), frames(args.frames), C(static_cast<int>(args.channels)), K(static_cast<int>(args.radial)),
-          numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C) {
+          numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C),
+          level(args.dn ? 2 : 1) {
         packed_U = folded(in(s.U));
         if (s.uU) packed_uU = folded(in(s.uU));
         const Graph graph{s.atoms, s.row_pointers, s.neighbours};
@@ -149,9 +151,8 @@ class ConvolutionOperator {
   private:
     static constexpr int W = Simd<T>::lanes;
 
-    // A block of edges that reach an atom; if `both`, to be done with their reverse.
+    // A block of edges; if `both`, to be done with their reverse.
     struct Edges {
-        int64_t atom;
         bool both;
         int edges;
         int64_t ids[EDGES];
@@ -193,6 +194,7 @@ class ConvolutionOperator {
     const int K;        // radial functions of a pair
     const int numbers;  // of an edge and a channel
     const size_t size;  // of U as numbers
+    const int level;    // of second-order passes, see FrameTrack
     std::vector<Chunk> chunks;
     bool together;      // whether edges are done with their reverse where both lie in a chunk
     std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
@@ -248,30 +250,20 @@ class ConvolutionOperator {
 
     // Edges that reach the atoms of a chunk; those whose reverse does so too are given once, with `both`.
     template <class F>
-    void over_blocks(const Chunk& chunk, F&& f) {
-        std::vector<int64_t> both, single;
-        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-            both.clear();
-            single.clear();
-            for (int64_t e = s.row_pointers[i]; e < s.row_pointers[i + 1]; ++e) {
-                if (!together || !chunk.holds(s.neighbours[e])) single.push_back(e);
-                else if (e < s.reverse[e]) both.push_back(e);
-            }
-            blocks(i, both, true, f);
-            blocks(i, single, false, f);
-        }
-    }
-
-    // The edges of an atom in blocks of about the same size.
-    template <class F>
-    void blocks(int64_t i, const std::vector<int64_t>& edges, bool both, F&& f) {
-        const int64_t count = static_cast<int64_t>(edges.size()), parts = (count + EDGES - 1) / EDGES;
-        for (int64_t part = 0; part < parts; ++part) {
-            const int64_t first = count * part / parts, last = count * (part + 1) / parts;
-            Edges b{i, both, static_cast<int>(last - first), {}};
-            std::copy(edges.begin() + first, edges.begin() + last, b.ids);
+    void over_blocks(const Chunk& chunk, F&& f) const {
+        Edges both{true, 0, {}}, single{false, 0, {}};
+        auto put = [&](Edges& b, int64_t e) {
+            b.ids[b.edges++] = e;
+            if (b.edges < EDGES) return;
             f(b);
+            b.edges = 0;
+        };
+        for (int64_t e = s.row_pointers[chunk.begin]; e < s.row_pointers[chunk.end]; ++e) {
+            if (!together || !chunk.holds(s.neighbours[e])) put(single, e);
+            else if (e < s.reverse[e]) put(both, e);
         }
+        if (both.edges) f(both);
+        if (single.edges) f(single);
     }
 
     T direction_sign(int64_t e) const { return s.turned[e] ? T(-1) : T(1); }
@@ -289,8 +281,8 @@ class ConvolutionOperator {
     }
 
     Side side(const Edges& b, int e, const T* f, bool back) const {
-        const int64_t other = s.neighbours[b.ids[e]];
-        return back ? Side{b.atom, other, f + (EDGES + e) * s.frames.size} : Side{other, b.atom, f + e * s.frames.size};
+        const int64_t from = s.neighbours[b.ids[e]], to = s.receivers[b.ids[e]];
+        return back ? Side{to, from, f + (EDGES + e) * s.frames.size} : Side{from, to, f + e * s.frames.size};
     }
 
     template <class F>
@@ -320,27 +312,28 @@ class ConvolutionOperator {
     void forward_edge(const Side& k, const S& slice, const T* w) const {
         constexpr int NV = S::NV;
         InFrame<T, NV> x, y;
-        enter(s.source, k.frame, sent(h, k) + slice.channel, C, x);
+        enter(s.source, 0, k.frame, sent(h, k) + slice.channel, C, x);
         multiply(s.target, w, S::width, x, y);
-        leave(s.target, k.frame, y, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
+        leave(s.target, 0, k.frame, y, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
     }
 
     // Gradients of the numbers, of a turn of the direction with its sign changed, of the sender's features.
     template <class S>
     void backward_edge(const Side& k, const S& slice, const T* w, T* dw, bool adds, T* torque, T* dh) const {
         constexpr int NV = S::NV, width = S::width;
+        const int level = torque ? 1 : 0;
         InFrame<T, NV> x, y, v, u;
-        if (dw || torque) enter(s.source, k.frame, sent(h, k) + slice.channel, C, x);
-        enter(s.target, k.frame, received(k) + slice.channel, C, y);
+        if (dw || torque) enter(s.source, level, k.frame, sent(h, k) + slice.channel, C, x);
+        enter(s.target, level, k.frame, received(k) + slice.channel, C, y);
         if (dw && adds) number_gradients<T, NV, true>(s.target, x, y, dw, width);
         else if (dw) number_gradients<T, NV, false>(s.target, x, y, dw, width);
         if (dh || torque) multiply(s.source, w, width, y, u);
         if (torque) {
             multiply(s.target, w, width, x, v);
-            add_torque(s.target, y, v, torque);
-            add_torque(s.source, x, u, torque);
+            add_torque(s.target, level, y, v, torque);
+            add_torque(s.source, level, x, u, torque);
         }
-        if (dh) leave(s.source, k.frame, u, dh + slice.channel, C);
+        if (dh) leave(s.source, level, k.frame, u, dh + slice.channel, C);
     }
 
     // With u the cotangents, J the turn of the direction, F and UF the numbers of w and uw:
@@ -351,49 +344,50 @@ class ConvolutionOperator {
     void second_edge(const Side& k, const S& slice, const Numbers& n, Turn& t, T* dh) const {
         constexpr int NV = S::NV, width = S::width;
         InFrame<T, NV> x, x1, y, y1, v, v1, u, u1;
-        enter(s.source, k.frame, sent(h, k) + slice.channel, C, x);
-        enter(s.target, k.frame, received(k) + slice.channel, C, y);
+        enter(s.source, level, k.frame, sent(h, k) + slice.channel, C, x);
+        enter(s.target, level, k.frame, received(k) + slice.channel, C, y);
         cotangent(k, slice, x1);
-        turned<T, NV, true>(s.source, t.back_source, x, x1);
-        turned<T, NV, false>(s.target, t.back_target, y, y1);
+        turned<T, NV, true>(s.source, level, t.back_source, x, x1);
+        turned<T, NV, false>(s.target, level, t.back_target, y, y1);
         if (n.dw && n.adds) second_number_gradients<T, NV, true>(s.target, x, x1, y, y1, n.dw, n.dw1, width);
         else if (n.dw) second_number_gradients<T, NV, false>(s.target, x, x1, y, y1, n.dw, n.dw1, width);
         multiply_second(s.target, n.w, n.uw, width, x, x1, v, v1);
-        turned<T, NV, true>(s.target, t.target, v, v1);
-        leave(s.target, k.frame, v1, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
+        turned<T, NV, true>(s.target, level, t.target, v, v1);
+        leave(s.target, level, k.frame, v1, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
         if (!dh && !s.dn) return;
         multiply_second(s.source, n.w, n.uw, width, y, y1, u, u1);
-        turned<T, NV, true>(s.source, t.source, u, u1);
-        if (dh) leave(s.source, k.frame, u1, dh + slice.channel, C);
+        turned<T, NV, true>(s.source, level, t.source, u, u1);
+        if (dh) leave(s.source, level, k.frame, u1, dh + slice.channel, C);
         if (!s.dn) return;
-        add_torque(s.target, y, v, t.first);
-        add_torque(s.source, x, u, t.first);
-        add_torque(s.target, y, v1, t.torque);
-        add_torque(s.source, x, u1, t.torque);
+        add_torque(s.target, level, y, v, t.first);
+        add_torque(s.source, level, x, u, t.first);
+        add_torque(s.target, level, y, v1, t.torque);
+        add_torque(s.source, level, x, u1, t.torque);
         cotangent(k, slice, x1);
-        add_torque(s.source, x1, u, t.torque);
+        add_torque(s.source, level, x1, u, t.torque);
     }
 
     template <class S>
     void second_feature_edge(const Side& k, const S& slice, const Numbers& n, const Turn& t, T* dh) const {
         constexpr int NV = S::NV;
         InFrame<T, NV> y, y1, u, u1;
-        enter(s.target, k.frame, received(k) + slice.channel, C, y);
-        turned<T, NV, false>(s.target, t.back_target, y, y1);
+        enter(s.target, level, k.frame, received(k) + slice.channel, C, y);
+        turned<T, NV, false>(s.target, level, t.back_target, y, y1);
         multiply_second(s.source, n.w, n.uw, S::width, y, y1, u, u1);
-        turned<T, NV, true>(s.source, t.source, u, u1);
-        leave(s.source, k.frame, u1, dh + slice.channel, C);
+        turned<T, NV, true>(s.source, level, t.source, u, u1);
+        leave(s.source, level, k.frame, u1, dh + slice.channel, C);
     }
 
     template <class S>
     void cotangent(const Side& k, const S& slice, InFrame<T, S::NV>& x) const {
-        if (s.uh) enter(s.source, k.frame, sent(uh, k) + slice.channel, C, x);
+        if (s.uh) enter(s.source, level, k.frame, sent(uh, k) + slice.channel, C, x);
         else clear(s.source, x);
     }
 
     // The turns that move directions by their cotangents.
     void set_turns(const Edges& b, const T* f, Turn* turns) const {
-        const int64_t count = s.source.turns + s.target.turns;
+        const FrameTurns &source = s.source.turns[level - 1], &target = s.target.turns[level - 1];
+        const int64_t count = source.count + target.count;
         T* elements = scratch<T, 80>(2 * EDGES * count);
         for (int e = 0; e < b.edges; ++e) {
             Turn& t = turns[e];
@@ -404,18 +398,18 @@ class ConvolutionOperator {
             }
             const T angles[2] = {-t.moved[2], t.moved[1]};
             T *there = elements + 2 * e * count, *back = there + count;
-            set_elements(s.source, angles, there, back);
-            set_elements(s.target, angles, there + s.source.turns, back + s.source.turns);
+            set_elements(source, angles, there, back);
+            set_elements(target, angles, there + source.count, back + source.count);
             t.source = there;
-            t.target = there + s.source.turns;
+            t.target = there + source.count;
             t.back_source = back;
-            t.back_target = back + s.source.turns;
+            t.back_target = back + source.count;
         }
     }
 
-    static void set_elements(const FrameSide& side, const T* angles, T* there, T* back) {
-        for (int64_t p = 0; p < side.turns; ++p) {
-            there[p] = angles[side.turn[p].axis] * in(side.turn_value)[p];
+    static void set_elements(const FrameTurns& turns, const T* angles, T* there, T* back) {
+        for (int64_t p = 0; p < turns.count; ++p) {
+            there[p] = angles[turns.element[p].axis] * in(turns.value)[p];
             back[p] = -there[p];
         }
     }
@@ -500,15 +494,15 @@ class ConvolutionOperator {
     template <class S>
     void finish_weights(const Edges& b, const S& slice, const T* dw, const Chunk& chunk) {
         project(b, slice, dw, packed_U);
-        accumulate(b, slice, in(s.phi), dw, chunk);
+        if (s.dU) accumulate(b, slice, dw, nullptr, chunk);
     }
 
     // dphi += dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU
     template <class S>
     void finish_second_weights(const Edges& b, const S& slice, const T* dw, const T* dw1, const Chunk& chunk) {
-        finish_weights(b, slice, dw, chunk);
+        project(b, slice, dw, packed_U);
         if (s.uU) project(b, slice, dw1, packed_uU);
-        if (s.uphi) accumulate(b, slice, in(s.uphi), dw1, chunk);
+        if (s.dU) accumulate(b, slice, dw, s.uphi ? dw1 : nullptr, chunk);
     }
 
     // Gradients of radial functions by edge; what is done for both directions is all put down to one of them.
@@ -534,15 +528,18 @@ class ConvolutionOperator {
     }
 
     template <class S>
-    void accumulate(const Edges& b, const S& slice, const T* phi, const T* dw, const Chunk& chunk) {
-        if (!s.dU) return;
-        const T *a[EDGES], *c[EDGES];
-        for (int e = 0; e < b.edges; ++e) {
-            a[e] = phi + s.pair[b.ids[e]] * K;
-            c[e] = dw + e * slice.weights;
-        }
-        T* sums = partial_U.data() + (&chunk - chunks.data()) * size + slice.place;
-        panels_tn<T>(b.edges, a, K, c, slice.weights, sums);
+    void accumulate(const Edges& b, const S& slice, const T* dw, const T* dw1, const Chunk& chunk) {
+        const T *a[2 * EDGES], *c[2 * EDGES];
+        int rows = 0;
+        auto add = [&](const T* phi, const T* gradients) {
+            for (int e = 0; e < b.edges; ++e, ++rows) {
+                a[rows] = phi + s.pair[b.ids[e]] * K;
+                c[rows] = gradients + e * slice.weights;
+            }
+        };
+        add(in(s.phi), dw);
+        if (dw1) add(in(s.uphi), dw1);
+        panels_tn<T>(rows, a, K, c, slice.weights, partial_U.data() + (&chunk - chunks.data()) * size + slice.place);
     }
 
     void start_partial_sums() {

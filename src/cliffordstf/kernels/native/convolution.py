@@ -12,7 +12,7 @@ from cliffordstf.algebra.frames import aligned_numbers, generators, raising, tra
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Track
 from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
 from cliffordstf.kernels.native.kernel import MultilinearKernel
-from cliffordstf.kernels.native.library import ConvolutionArgs, FrameSide, chunks_for, threads_for
+from cliffordstf.kernels.native.library import ConvolutionArgs, FrameSide, FrameTurns, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors
 from cliffordstf.kernels.plan import EdgePlan
 
@@ -58,10 +58,14 @@ class FrameCost:
 
 def frame_cost(plan: EdgePlan) -> FrameCost:
     """What the operator cannot do without."""
-    sides = [_placed(plan, end) for end in (0, 1)]
-    source, target = (sum(track.dims**2 for _, track in side) for side in sides)
     numbers = _numbers(plan)[0]
-    turns = sum(int(np.count_nonzero(np.abs(generators(track)) > TINY)) for side in sides for _, track in side)
+    matrices, turns = [], 0
+    for end in (0, 1):
+        rows = [(track, _rows(start, track, numbers, end)) for start, track in _placed(plan, end)]
+        matrices.append(sum(track.dims * levels[0] for track, levels in rows))
+        inside = (generators(track)[:, : levels[1], : levels[1]] for track, levels in rows)
+        turns += sum(int(np.count_nonzero(np.abs(part) > TINY)) for part in inside)
+    source, target = matrices
     return FrameCost(source, target, len(numbers), sum(1 + both for *_, both in numbers), turns // 2)
 
 
@@ -69,6 +73,13 @@ def _placed(plan: EdgePlan, end: int) -> Placed:
     """Tracks of the features (0) or of the result (1)."""
     found = {(p.target, p.coupling.c) if end else (p.source, p.coupling.a) for p in plan.paths}
     return sorted(found, key=lambda placed: placed[0])
+
+
+def _rows(start: int, track: Track, numbers: list[list[int]], end: int) -> list[int]:
+    """Components that a track has in the frame: those of orders that a path reaches, with one more, with two more."""
+    reached = [number[end] - start for number in numbers if start <= number[end] < start + track.dims]
+    order = max((component + 1) // 2 for component in reached)
+    return [min(track.dims, 2 * (order + level) + 1) for level in range(3)]
 
 
 class _Tables:
@@ -100,7 +111,9 @@ class _Tables:
     def _fill(self, side: FrameSide, components: int, tracks: Placed, numbers: list[list[int]], end: int) -> None:
         """Tracks of one side; `end` says which end of the numbers belongs to it."""
         side.components, side.tracks = components, len(tracks)
-        side.track = self._integers([[start, track.degree, _matrix_place(track)] for start, track in tracks])
+        rows = [_rows(start, track, numbers, end) for start, track in tracks]
+        heads = [[start, track.degree, _matrix_place(track)] for start, track in tracks]
+        side.track = self._integers([[*head, *levels] for head, levels in zip(heads, rows, strict=True)])
         orders: list[list[int]] = []
         links: list[tuple[int, int]] = []
         for start, track in tracks:
@@ -109,13 +122,12 @@ class _Tables:
                 orders.append([start + component, both, len(links), len(links) + len(mine)])
                 links.extend(mine)
         side.orders, side.order, side.link = len(orders), self._integers(orders), self._integers(links)
-        turns = np.zeros((2, components, components))
-        for start, track in tracks:
-            turns[:, start : start + track.dims, start : start + track.dims] = generators(track)
-        rows, axes, columns = np.nonzero(np.abs(turns.transpose(1, 0, 2)) > TINY)
-        side.turns, side.turn = len(rows), self._integers(np.stack([columns, axes], axis=1))
-        side.turn_pointers = self._integers(np.searchsorted(2 * rows + axes, np.arange(2 * components + 1)))
-        side.turn_value = self._reals(turns[axes, rows, columns])
+        for level in (1, 2):
+            turns = np.zeros((2, components, components))
+            for (start, track), levels in zip(tracks, rows, strict=True):
+                inside = slice(start, start + levels[level])
+                turns[:, inside, inside] = generators(track)[:, : levels[level], : levels[level]]
+            self._set_turns(side.turns[level - 1], turns)
         given = np.zeros((components, components))
         for start, track in tracks:
             basis = track_basis(track)
@@ -126,6 +138,13 @@ class _Tables:
             setattr(side, f"{name}_pointers", self._integers(np.cumsum([0, *map(len, found)])))
             setattr(side, f"{name}_column", self._integers(np.concatenate(found)))
             setattr(side, f"{name}_value", self._reals(matrix[np.abs(matrix) > TINY]))
+
+    def _set_turns(self, turns: FrameTurns, matrices: Array) -> None:
+        rows, axes, columns = np.nonzero(np.abs(matrices.transpose(1, 0, 2)) > TINY)
+        turns.count, turns.element = len(rows), self._integers(np.stack([columns, axes], axis=1))
+        ends = np.arange(2 * matrices.shape[1] + 1)
+        turns.pointers = self._integers(np.searchsorted(2 * rows + axes, ends))
+        turns.value = self._reals(matrices[axes, rows, columns])
 
     def _raise(self, lmax: int) -> None:
         pointers, entries, values = [0, 0, 0], [], []
@@ -190,7 +209,8 @@ class EdgeConvolution(MultilinearKernel):
         args.atoms, args.edges, args.channels = counts.atoms, counts.edges, width
         args.pairs, args.radial = counts.pairs, inputs[1].shape[1]
         args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
-        args.reverse, args.pair = index.reverse.data_ptr(), index.pair.data_ptr()
+        args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
+        args.pair = index.pair.data_ptr()
         args.turned, args.pair_edges = index.turned.data_ptr(), index.pair_edges.data_ptr()
         args.chunks = chunks_for(counts.edges)
         per_channel = tables.work + args.radial * args.numbers // 2

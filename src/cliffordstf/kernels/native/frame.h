@@ -13,9 +13,12 @@
 
 namespace cstf {
 
+// Orders that no path reaches are left out. A turn mixes orders that follow each other, so a pass that turns directions
+// needs one order more, one that turns them twice two: these are the levels 0, 1 and 2.
 struct FrameTrack {
     int32_t start, degree;      // first component
     int32_t matrix;             // where its matrix begins in a frame
+    int32_t rows[3];            // components in the frame at each level
 };
 
 // A component of order 0, or the two of another order, with the range of what they are made of.
@@ -39,15 +42,21 @@ struct SparseMatrix {
     const void* value;
 };
 
+// Generators of turns at a level.
+struct FrameTurns {
+    int64_t count;
+    const int32_t* pointers;       // (2 components + 1): elements of each row and axis
+    const FrameTurn* element;
+    const void* value;
+};
+
 // Tracks on one side of the operator: what atoms send, or what they receive.
 struct FrameSide {
-    int64_t components, tracks, orders, turns;
+    int64_t components, tracks, orders;
     const FrameTrack* track;
     const FrameOrder* order;
     const FrameLink* link;         // to components of the other side
-    const int32_t* turn_pointers;  // (2 components + 1): elements of each row and axis
-    const FrameTurn* turn;
-    const void* turn_value;
+    FrameTurns turns[2];           // of levels 1 and 2
     SparseMatrix given, taken;     // from stored components to those of the frame of z, and back
 };
 
@@ -178,32 +187,32 @@ inline void get(const T* p, Vec<T> (&v)[NV]) {
     CSTF_UNROLL for (int i = 0; i < NV; ++i) v[i] = load(p + i * Simd<T>::lanes);
 }
 
-// y_k = sum_q A[k][q] x_q, rows of x C apart
-template <class T, int NV, int D>
+// y_k = sum_q A[k][q] x_q for the first ROWS of D components, rows of x C apart
+template <class T, int NV, int D, int ROWS>
 inline void into_frame(const T* A, const T* x, int C, Vec<T> (*y)[NV]) {
-    constexpr int R = D < 5 ? D : 4;
-    CSTF_UNROLL for (int k = 0; k < D; k += R) {
+    constexpr int R = ROWS < 5 ? ROWS : 4;
+    CSTF_UNROLL for (int k = 0; k < ROWS; k += R) {
         Vec<T> sum[R][NV] = {};
         CSTF_UNROLL for (int q = 0; q < D; ++q) {
             Vec<T> v[NV];
             get<T, NV>(x + q * C, v);
             CSTF_UNROLL for (int r = 0; r < R; ++r)
-                if (k + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) sum[r][i] += A[(k + r) * D + q] * v[i];
+                if (k + r < ROWS) CSTF_UNROLL for (int i = 0; i < NV; ++i) sum[r][i] += A[(k + r) * D + q] * v[i];
         }
         CSTF_UNROLL for (int r = 0; r < R; ++r)
-            if (k + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) y[k + r][i] = sum[r][i];
+            if (k + r < ROWS) CSTF_UNROLL for (int i = 0; i < NV; ++i) y[k + r][i] = sum[r][i];
     }
 }
 
-// out_q += sum_k A[k][q] y_k
-template <class T, int NV, int D>
+// out_q += sum_k A[k][q] y_k over the first ROWS of D components
+template <class T, int NV, int D, int ROWS>
 inline void out_of_frame(const T* A, const Vec<T> (*y)[NV], T* out, int C) {
     constexpr int R = D < 5 ? D : 4, W = Simd<T>::lanes;
     CSTF_UNROLL for (int q = 0; q < D; q += R) {
         Vec<T> sum[R][NV];
         CSTF_UNROLL for (int r = 0; r < R; ++r)
             if (q + r < D) get<T, NV>(out + (q + r) * C, sum[r]);
-        CSTF_UNROLL for (int k = 0; k < D; ++k)
+        CSTF_UNROLL for (int k = 0; k < ROWS; ++k)
             CSTF_UNROLL for (int r = 0; r < R; ++r)
                 if (q + r < D) CSTF_UNROLL for (int i = 0; i < NV; ++i) sum[r][i] += A[k * D + q + r] * y[k][i];
         CSTF_UNROLL for (int r = 0; r < R; ++r)
@@ -211,15 +220,31 @@ inline void out_of_frame(const T* A, const Vec<T> (*y)[NV], T* out, int C) {
     }
 }
 
-// Call f with the number of components of a degree of at most four as a compile-time constant.
+// Call f with the components of a track, and those that it has in the frame, as compile-time constants.
+template <int D, class F>
+inline void with_rows(int rows, F&& f) {
+    constexpr std::integral_constant<int, D> all{};
+    if (rows == D) return f(all, all);
+    if constexpr (D > 3) {
+        if (rows == 3) return f(all, std::integral_constant<int, 3>{});
+    }
+    if constexpr (D > 5) {
+        if (rows == 5) return f(all, std::integral_constant<int, 5>{});
+    }
+    if constexpr (D > 7) {
+        if (rows == 7) return f(all, std::integral_constant<int, 7>{});
+    }
+    f(all, std::integral_constant<int, 1>{});
+}
+
 template <class F>
-inline void with_components(int degree, F&& f) {
-    switch (degree) {
-        case 0: return f(std::integral_constant<int, 1>{});
-        case 1: return f(std::integral_constant<int, 3>{});
-        case 2: return f(std::integral_constant<int, 5>{});
-        case 3: return f(std::integral_constant<int, 7>{});
-        default: return f(std::integral_constant<int, 9>{});
+inline void with_components(const FrameTrack& t, int level, F&& f) {
+    switch (t.degree) {
+        case 0: return with_rows<1>(t.rows[level], f);
+        case 1: return with_rows<3>(t.rows[level], f);
+        case 2: return with_rows<5>(t.rows[level], f);
+        case 3: return with_rows<7>(t.rows[level], f);
+        default: return with_rows<9>(t.rows[level], f);
     }
 }
 
@@ -235,22 +260,30 @@ inline void put(const Vec<T> (&sum)[PARTS][NV], Vec<T> (*y)[NV]) {
     CSTF_UNROLL for (int q = 0; q < PARTS; ++q) CSTF_UNROLL for (int v = 0; v < NV; ++v) y[q][v] = sum[q][v];
 }
 
+template <class F>
+inline void each_component(const FrameSide& side, int level, F&& f) {
+    for (int64_t q = 0; q < side.tracks; ++q) {
+        const FrameTrack& t = side.track[q];
+        for (int i = t.start; i < t.start + t.rows[level]; ++i) f(i);
+    }
+}
+
 template <class T, int NV>
-inline void enter(const FrameSide& side, const T* frame, const T* rows, int C, InFrame<T, NV>& y) {
+inline void enter(const FrameSide& side, int level, const T* frame, const T* rows, int C, InFrame<T, NV>& y) {
     for (int64_t i = 0; i < side.tracks; ++i) {
         const FrameTrack& t = side.track[i];
-        with_components(t.degree, [&](auto D) {
-            into_frame<T, NV, D>(frame + t.matrix, rows + t.start * C, C, y.x + t.start);
+        with_components(t, level, [&](auto D, auto ROWS) {
+            into_frame<T, NV, D, ROWS>(frame + t.matrix, rows + t.start * C, C, y.x + t.start);
         });
     }
 }
 
 template <class T, int NV>
-inline void leave(const FrameSide& side, const T* frame, const InFrame<T, NV>& y, T* rows, int C) {
+inline void leave(const FrameSide& side, int level, const T* frame, const InFrame<T, NV>& y, T* rows, int C) {
     for (int64_t i = 0; i < side.tracks; ++i) {
         const FrameTrack& t = side.track[i];
-        with_components(t.degree, [&](auto D) {
-            out_of_frame<T, NV, D>(frame + t.matrix, y.x + t.start, rows + t.start * C, C);
+        with_components(t, level, [&](auto D, auto ROWS) {
+            out_of_frame<T, NV, D, ROWS>(frame + t.matrix, y.x + t.start, rows + t.start * C, C);
         });
     }
 }
@@ -355,32 +388,35 @@ inline void second_number_gradients(const FrameSide& target, const InFrame<T, NV
 
 // torques += <J a, b>
 template <class T, int NV>
-inline void add_torque(const FrameSide& side, const InFrame<T, NV>& a, const InFrame<T, NV>& b, T* torques) {
-    const T* value = static_cast<const T*>(side.turn_value);
+inline void add_torque(const FrameSide& side, int level, const InFrame<T, NV>& a, const InFrame<T, NV>& b, T* torques) {
+    const FrameTurns& turns = side.turns[level - 1];
+    const T* value = static_cast<const T*>(turns.value);
     Vec<T> sums[2][NV] = {};
-    for (int64_t i = 0; i < side.components; ++i)
+    each_component(side, level, [&](int i) {
         CSTF_UNROLL for (int axis = 0; axis < 2; ++axis) {
             Vec<T> sum[NV] = {};
-            for (int32_t p = side.turn_pointers[2 * i + axis]; p < side.turn_pointers[2 * i + axis + 1]; ++p)
-                CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] += value[p] * a.x[side.turn[p].column][v];
+            for (int32_t p = turns.pointers[2 * i + axis]; p < turns.pointers[2 * i + axis + 1]; ++p)
+                CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] += value[p] * a.x[turns.element[p].column][v];
             CSTF_UNROLL for (int v = 0; v < NV; ++v) sums[axis][v] += sum[v] * b.x[i][v];
         }
+    });
     CSTF_UNROLL for (int axis = 0; axis < 2; ++axis) {
-        CSTF_UNROLL for (int v = 1; v < NV; ++v) sums[axis][0] += sums[axis][v];
+        for (int v = 1; v < NV; ++v) sums[axis][0] += sums[axis][v];
         torques[axis] += total<T>(sums[axis][0]);
     }
 }
 
 // y (+)= J x, the generator of a turn given by its elements
 template <class T, int NV, bool ADD>
-inline void turned(const FrameSide& side, const T* J, const InFrame<T, NV>& x, InFrame<T, NV>& y) {
-    for (int64_t i = 0; i < side.components; ++i) {
+inline void turned(const FrameSide& side, int level, const T* J, const InFrame<T, NV>& x, InFrame<T, NV>& y) {
+    const FrameTurns& turns = side.turns[level - 1];
+    each_component(side, level, [&](int i) {
         Vec<T> sum[NV];
         CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] = ADD ? y.x[i][v] : Vec<T>{};
-        for (int32_t p = side.turn_pointers[2 * i]; p < side.turn_pointers[2 * i + 2]; ++p)
-            CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] += J[p] * x.x[side.turn[p].column][v];
+        for (int32_t p = turns.pointers[2 * i]; p < turns.pointers[2 * i + 2]; ++p)
+            CSTF_UNROLL for (int v = 0; v < NV; ++v) sum[v] += J[p] * x.x[turns.element[p].column][v];
         CSTF_UNROLL for (int v = 0; v < NV; ++v) y.x[i][v] = sum[v];
-    }
+    });
 }
 
 template <class T, int NV>

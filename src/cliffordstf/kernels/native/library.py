@@ -35,12 +35,20 @@ class EdgeArgs(Structure):
     )
 
 
+class FrameTurns(Structure):
+    """`FrameTurns` in frame.h."""
+
+    _fields_ = _fields("count", "pointers element value")
+
+
 class FrameSide(Structure):
     """`FrameSide` in frame.h."""
 
-    _fields_ = _fields("components tracks orders turns", "track order link turn_pointers turn turn_value") + _fields(
-        "", "given_pointers given_column given_value taken_pointers taken_column taken_value"
-    )
+    _fields_ = [
+        *_fields("components tracks orders", "track order link"),
+        ("turns", FrameTurns * 2),
+        *_fields("", "given_pointers given_column given_value taken_pointers taken_column taken_value"),
+    ]
 
 
 class ConvolutionArgs(Structure):
@@ -51,7 +59,9 @@ class ConvolutionArgs(Structure):
         ("source", FrameSide),
         ("target", FrameSide),
         *_fields("lmax size", "raise_pointers raise_entry raise_value"),
-        *_fields("atoms edges channels pairs radial", "row_pointers neighbours reverse pair turned pair_edges"),
+        *_fields(
+            "atoms edges channels pairs radial", "row_pointers neighbours receivers reverse pair turned pair_edges"
+        ),
         *_fields("", "h phi U n g uh uphi uU un out dh dphi dU dn"),
         *_fields("add_h chunks threads", ""),
     ]

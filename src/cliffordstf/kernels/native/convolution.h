@@ -198,7 +198,8 @@ class ConvolutionOperator {
     std::vector<Chunk> chunks;
     bool together;      // whether edges are done with their reverse where both lie in a chunk
     std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
-    std::vector<T> packed_U, packed_uU, partial_U, edge_phi, edge_n;  // the first three in panels
+    std::vector<T> packed_U, packed_uU, edge_phi, edge_n;  // the first two in panels
+    std::unique_ptr<T[]> partial_U;  // of every chunk, in panels
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }
@@ -207,7 +208,10 @@ class ConvolutionOperator {
     template <class F>
     void over_chunks(F&& f) {
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
-        for (size_t q = 0; q < chunks.size(); ++q) f(chunks[q]);
+        for (size_t q = 0; q < chunks.size(); ++q) {
+            if (s.dU) std::fill_n(of_chunk(chunks[q]), size, T(0));
+            f(chunks[q]);
+        }
     }
 
     std::unique_ptr<T[]> given(const FrameSide& side, const T* x) const {
@@ -539,11 +543,13 @@ class ConvolutionOperator {
         };
         add(in(s.phi), dw);
         if (dw1) add(in(s.uphi), dw1);
-        panels_tn<T>(rows, a, K, c, slice.weights, partial_U.data() + (&chunk - chunks.data()) * size + slice.place);
+        panels_tn<T>(rows, a, K, c, slice.weights, of_chunk(chunk) + slice.place);
     }
 
+    T* of_chunk(const Chunk& chunk) const { return partial_U.get() + (&chunk - chunks.data()) * size; }
+
     void start_partial_sums() {
-        if (s.dU) partial_U.assign(chunks.size() * size, T(0));
+        if (s.dU) partial_U.reset(new T[chunks.size() * size]);
         if (s.dphi) edge_phi.resize(s.edges * K);
         if (s.dn) edge_n.resize(s.edges * 3);
     }
@@ -551,9 +557,12 @@ class ConvolutionOperator {
     // Chunks of dU, and the two edges of every pair, are added in a fixed order.
     void finish_partial_sums() {
         if (s.dU) {
-            for (size_t chunk = 1; chunk < chunks.size(); ++chunk)
-                for (size_t i = 0; i < size; ++i) partial_U[i] += partial_U[chunk * size + i];
-            unfold(partial_U.data(), at(s.dU));
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+            for (int64_t row = 0; row < s.numbers * K; ++row)
+                for (size_t chunk = 1; chunk < chunks.size(); ++chunk)
+                    for (size_t i = row * C; i < static_cast<size_t>(row + 1) * C; ++i)
+                        partial_U[i] += partial_U[chunk * size + i];
+            unfold(partial_U.get(), at(s.dU));
         }
         for (int64_t p = 0; p < s.pairs; ++p) {
             const int64_t straight = s.pair_edges[2 * p], back = s.pair_edges[2 * p + 1];

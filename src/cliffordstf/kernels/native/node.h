@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 
 #include "simd.h"
 
@@ -144,7 +145,8 @@ class NodeOperator {
   private:
     const NodeArgs& s;
     const int C;
-    std::vector<T> partial;
+    std::unique_ptr<T[]> partial;  // gradients of the weights: those of each chunk, of the groups that there are
+    std::vector<char> is_present;  // groups
 
     const NodeEntry<T>* entries() const { return static_cast<const NodeEntry<T>*>(s.entry); }
     const T* row(const void* base, int64_t i, int64_t dims, int32_t start) const {
@@ -212,19 +214,31 @@ class NodeOperator {
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (int64_t chunk = 0; chunk < n; ++chunk) {
             const int64_t end = s.atoms * (chunk + 1) / n;
-            T* dw = s.dw ? partial.data() + chunk * weights() : nullptr;
+            T* dw = s.dw ? partial.get() + chunk * weights() : nullptr;
+            if (dw) each_group([&](size_t at) { std::fill(dw + at, dw + at + group(), T(0)); });
             for (int64_t i = s.atoms * chunk / n; i < end; ++i) f(i, dw);
         }
     }
+    size_t group() const { return static_cast<size_t>(s.rows) * C; }
+    template <class F>
+    void each_group(F&& f) const {
+        for (int64_t q = 0; q < s.groups; ++q)
+            if (is_present[q]) f(q * group());
+    }
     void start() {
-        if (s.dw) partial.assign(chunks() * weights(), T(0));
+        if (!s.dw) return;
+        partial.reset(new T[chunks() * weights()]);
+        is_present.assign(s.groups, s.group == nullptr);
+        for (int64_t i = 0; s.group && i < s.atoms; ++i) is_present[s.group[i]] = true;
     }
     void finish() {
         if (!s.dw) return;
         T* result = static_cast<T*>(s.dw);
-        std::copy(partial.begin(), partial.begin() + weights(), result);
-        for (int64_t chunk = 1; chunk < chunks(); ++chunk)
-            for (size_t i = 0; i < weights(); ++i) result[i] += partial[chunk * weights() + i];
+        std::fill(result, result + weights(), T(0));
+        each_group([&](size_t at) {
+            for (int64_t chunk = 0; chunk < chunks(); ++chunk)
+                for (size_t i = at; i < at + group(); ++i) result[i] += partial[chunk * weights() + i];
+        });
     }
 };
 

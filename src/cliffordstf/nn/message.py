@@ -220,7 +220,8 @@ class DualTrackMessage(nn.Module):
 
 def _placed(names: list[str], columns: dict[str, Tensor], envelope: Tensor, channels: int, padding: int) -> Tensor:
     """Columns (pairs, channels) times the envelope side by side, ones for the rest, without the copies of autograd."""
-    result = envelope.new_zeros(len(envelope), len(names), channels + padding)
+    result = envelope.new_empty(len(envelope), len(names), channels + padding)
+    result[:, :, channels:] = 0
     for name, place in zip(names, result[:, :, :channels].unbind(1), strict=True):
         if name in columns:
             torch.mul(columns[name], envelope[:, None], out=place)

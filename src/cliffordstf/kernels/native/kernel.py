@@ -46,10 +46,11 @@ class MultilinearKernel(Operator):
         for (_, has_channels), x in zip(self.operands, inputs, strict=True):
             whole = uncut(x) if has_channels and channels < width else None
             ready.append(x.contiguous() if whole is None else whole)
-        # The first operand says how wide all are.
+        # The first operand says how wide all are; a feature that is multiplied by itself is padded once.
         first = padded(ready[0], width)
         assert first is not None
-        call, out = self.prepare_forward([first, *ready[1:]], context)
+        rest = [first if _is_same(other, ready[0]) else other for other in ready[1:]]
+        call, out = self.prepare_forward([first, *rest], context)
         call()
         return out[..., :channels]
 
@@ -215,6 +216,10 @@ def uncut(tensor: Tensor) -> Tensor | None:
     if tensor.stride() != tuple(strides) or start % width or room < math.prod(shape):
         return None
     return tensor.as_strided(shape, strides)
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
 
 
 def _cut(tensor: Tensor, channels: int) -> Tensor:

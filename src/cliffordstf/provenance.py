@@ -2,8 +2,11 @@
 
 import hashlib
 import platform
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,10 +58,19 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
+def command_line(arguments: Sequence[str]) -> str:
+    """What was typed. Absolute paths by their last part: files that are passed on do not tell of somebody's folders."""
+    return shlex.join(["cliffordstf", *(_ABSOLUTE.sub(r"\1\2", argument) for argument in arguments)])
+
+
+_ABSOLUTE = re.compile(r"(^|=)/(?:[^/=]+/)*([^/=]+)/?$")
+"""A path from the root on, alone or behind a key."""
+
+
 def describe_run() -> dict[str, Any]:
     """Command, commit, time and machine."""
     return {
-        "command": " ".join(["cliffordstf", *sys.argv[1:]]),
+        "command": command_line(sys.argv[1:]),
         "commit": commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),

@@ -33,8 +33,7 @@ inline std::vector<Chunk> equal_parts(int64_t begin, int64_t end, int64_t parts)
 }
 
 // About `most` chunks of whole structures, so that every edge finds its reverse in its chunk; parts of them where they are
-// large. None for fewer than four structures: threads that wait, and sums that leave the registers, cost more than what is
-// saved by doing an edge together with its reverse.
+// large. None for fewer than four structures, which would keep too few threads busy.
 inline std::vector<Chunk> whole_structures(const Graph& graph, int64_t most) {
     most = std::max<int64_t>(1, most);
     const int64_t edges = graph.edges(0, graph.atoms);
@@ -56,6 +55,12 @@ inline std::vector<Chunk> whole_structures(const Graph& graph, int64_t most) {
         for (const Chunk& part : equal_parts(structure.begin, structure.end, std::min(most, edges / 1024) / count))
             chunks.push_back(part);
     return chunks;
+}
+
+// Whole structures where there are enough of them, else equal parts.
+inline std::vector<Chunk> dealt(const Graph& graph, int64_t most) {
+    const std::vector<Chunk> structures = whole_structures(graph, most);
+    return structures.empty() ? equal_parts(0, graph.atoms, std::min(most, graph.atoms)) : structures;
 }
 
 }  // namespace cstf

@@ -17,47 +17,16 @@
 
 #include "chunks.h"
 #include "frame.h"
-#include "gemm.h"
+#include "numbers.h"
 
 namespace cstf {
-
-struct ConvolutionArgs {
-    // The plan.
-    int64_t rows, numbers, folds;
-    const int32_t* fold;             // (folds, 2): number, row of the weights
-    const void* fold_value;
-    FrameSide source, target;
-    FrameArgs frames;
-    // The edges.
-    int64_t atoms, edges, channels, pairs, radial;
-    const int64_t* row_pointers;     // (atoms + 1)
-    const int64_t* neighbours;       // (edges): senders
-    const int64_t* receivers;        // (edges)
-    const int64_t* reverse;          // (edges): the edge the other way round
-    const int64_t* pair;             // (edges)
-    const uint8_t* turned;           // (edges)
-    const int64_t* pair_edges;       // (pairs, 2)
-    // Operands, cotangents and results.
-    const void *h, *phi, *U, *n, *g;
-    const void *uh, *uphi, *uU, *un;
-    void *out, *dh, *dphi, *dU, *dn;
-    int64_t add_h;                   // whether the gradient of h is added to what is there
-    int64_t chunks, threads;
-};
 
 template <class T>
 class ConvolutionOperator {
   public:
     explicit ConvolutionOperator(const ConvolutionArgs& args)
-        : s(args), frames(args.frames), C(static_cast<int>(args.channels)), K(static_cast<int>(args.radial)),
-          numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C),
-          level(args.dn ? 2 : 1) {
-        packed_U = folded(in(s.U));
-        if (s.uU) packed_uU = folded(in(s.uU));
-        const Graph graph{s.atoms, s.row_pointers, s.neighbours};
-        chunks = whole_structures(graph, s.chunks);
-        together = !chunks.empty();
-        if (!together) chunks = equal_parts(0, s.atoms, std::min(s.chunks, s.atoms));
+        : s(args), frames(args.frames), C(static_cast<int>(args.channels)), level(args.dn ? 2 : 1),
+          chunks(dealt({args.atoms, args.row_pointers, args.neighbours}, args.chunks)), numbers(args, chunks.size()) {
         h = given(s.source, in(s.h));
         if (s.g) g = given(s.target, in(s.g));
         if (s.uh) uh = given(s.source, in(s.uh));
@@ -66,10 +35,10 @@ class ConvolutionOperator {
     void forward() {
         over_chunks([&](const Chunk& chunk) {
             start_sums(chunk, s.target, at(s.out));
-            over_blocks(chunk, [&](const Edges& b) {
+            over_blocks(chunk, [&](const EdgeBlock& b) {
                 const T* f = frames_of(b);
-                over_slices([&](auto slice) {
-                    const T* w = made_weights<0>(b, slice, in(s.phi), packed_U, false);
+                numbers.over_slices([&](auto slice) {
+                    const T* w = numbers.made(b, slice);
                     for (int e = 0; e < b.edges; ++e) {
                         forward_edge(side(b, e, f, false), slice, w + e * slice.weights);
                         if (b.both) forward_edge(side(b, e, f, true), slice, w + e * slice.weights);
@@ -82,16 +51,16 @@ class ConvolutionOperator {
 
     // Gradients with respect to h, phi, U and n; null results are not computed.
     void backward() {
-        start_partial_sums();
+        start_directions();
         over_chunks([&](const Chunk& chunk) {
             T* dh = sums_of_features(chunk);
-            over_blocks(chunk, [&](const Edges& b) {
+            over_blocks(chunk, [&](const EdgeBlock& b) {
                 const T* f = frames_of(b);
                 T torque[EDGES][2] = {};
-                clear_radial(b);
-                over_slices([&](auto slice) {
-                    const T* w = made_weights<0>(b, slice, in(s.phi), packed_U, false);
-                    T* dw = wants_weights() ? buffer<30>(slice) : nullptr;
+                numbers.clear(b);
+                numbers.over_slices([&](auto slice) {
+                    const T* w = numbers.made(b, slice);
+                    T* dw = numbers.gradients(slice);
                     for (int e = 0; e < b.edges; ++e) {
                         const Side to = side(b, e, f, false), back = side(b, e, f, true);
                         const T* we = w + e * slice.weights;
@@ -105,79 +74,56 @@ class ConvolutionOperator {
                             if (dh) backward_edge(back, slice, we, nullptr, false, nullptr, features(dh, back));
                         }
                     }
-                    if (dw) finish_weights(b, slice, dw, chunk);
+                    if (dw) numbers.finish(b, slice, dw, &chunk - chunks.data());
                 });
                 if (s.dn) put_directions(b, f, torque);
             });
             if (dh) finish_sums(chunk, s.source, dh, at(s.dh), s.add_h);
         });
-        finish_partial_sums();
+        finish_directions();
+        numbers.finish_pairs();
     }
 
     // Gradients of <uh, dh> + <uphi, dphi> + <uU, dU> + <un, dn> with respect to g (into out), h, phi, U and n.
     void second() {
-        start_partial_sums();
+        start_directions();
         over_chunks([&](const Chunk& chunk) {
             start_sums(chunk, s.target, at(s.out));
             T* dh = sums_of_features(chunk);
-            over_blocks(chunk, [&](const Edges& b) {
+            over_blocks(chunk, [&](const EdgeBlock& b) {
                 const T* f = frames_of(b);
                 Turn turn[EDGES];
                 set_turns(b, f, turn);
-                clear_radial(b);
-                over_slices([&](auto slice) {
-                    const T* w = made_weights<0>(b, slice, in(s.phi), packed_U, false);
-                    const T* uw = turned_weights(b, slice);
-                    T *dw = wants_weights() ? buffer<30>(slice) : nullptr, *dw1 = dw ? buffer<31>(slice) : nullptr;
+                numbers.clear(b);
+                numbers.over_slices([&](auto slice) {
+                    const T* w = numbers.made(b, slice);
+                    const T* uw = numbers.turned(b, slice);
+                    T *dw = numbers.gradients(slice), *dw1 = numbers.first_gradients(slice);
                     for (int e = 0; e < b.edges; ++e) {
                         const Side to = side(b, e, f, false), back = side(b, e, f, true);
                         const int at_edge = e * slice.weights;
-                        Numbers k{w + at_edge, uw + at_edge, dw ? dw + at_edge : nullptr, dw ? dw1 + at_edge : nullptr};
+                        EdgeNumbers<T> k{w + at_edge, uw + at_edge, dw ? dw + at_edge : nullptr, dw ? dw1 + at_edge : nullptr};
                         second_edge(to, slice, k, turn[e], b.both ? features(dh, to) : nullptr);
                         k.adds = true;
                         if (b.both) second_edge(back, slice, k, turn[e], features(dh, back));
                         else if (dh) second_feature_edge(back, slice, k, turn[e], features(dh, back));
                     }
-                    if (dw) finish_second_weights(b, slice, dw, dw1, chunk);
+                    if (dw) numbers.finish_second(b, slice, dw, dw1, &chunk - chunks.data());
                 });
                 if (s.dn) put_second_directions(b, f, turn);
             });
             finish_sums(chunk, s.target, at(s.out), at(s.out), false);
             if (dh) finish_sums(chunk, s.source, dh, at(s.dh), s.add_h);
         });
-        finish_partial_sums();
+        finish_directions();
+        numbers.finish_pairs();
     }
 
   private:
-    static constexpr int W = Simd<T>::lanes;
-
-    // A block of edges; if `both`, to be done with their reverse.
-    struct Edges {
-        bool both;
-        int edges;
-        int64_t ids[EDGES];
-    };
-
     // An edge in one of its two directions.
     struct Side {
         int64_t sender, receiver;
         const T* frame;
-    };
-
-    // A few channels: all that is made for a block of edges between frames and sums stays in the nearest cache.
-    template <int NV_>
-    struct Slice {
-        static constexpr int NV = NV_, width = NV * Simd<T>::lanes;
-        int channel;   // the first
-        int weights;   // numbers of an edge, all channels of the slice
-        size_t place;  // where its part of U begins
-    };
-
-    // Numbers of an edge, their cotangents and where their gradients go.
-    struct Numbers {
-        const T *w, *uw;
-        T *dw, *dw1;
-        bool adds = false;
     };
 
     // A turn of the direction in a second-order pass: the cotangent in the frame (z, x, y), generators of it and of its
@@ -191,25 +137,20 @@ class ConvolutionOperator {
     const ConvolutionArgs& s;
     const Frames<T> frames;
     const int C;        // channels
-    const int K;        // radial functions of a pair
-    const int numbers;  // of an edge and a channel
-    const size_t size;  // of U as numbers
     const int level;    // of second-order passes, see FrameTrack
-    std::vector<Chunk> chunks;
-    bool together;      // whether edges are done with their reverse where both lie in a chunk
+    const std::vector<Chunk> chunks;
+    PairNumbers<T> numbers;
     std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
-    std::vector<T> packed_U, packed_uU, edge_phi, edge_n;  // the first two in panels
-    std::unique_ptr<T[]> partial_U;  // of every chunk, in panels
+    std::vector<T> edge_n;          // gradients of directions by edge
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }
-    bool wants_weights() const { return s.dphi || s.dU; }
 
     template <class F>
     void over_chunks(F&& f) {
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (size_t q = 0; q < chunks.size(); ++q) {
-            if (s.dU) std::fill_n(of_chunk(chunks[q]), size, T(0));
+            numbers.start(q);
             f(chunks[q]);
         }
     }
@@ -255,15 +196,15 @@ class ConvolutionOperator {
     // Edges that reach the atoms of a chunk; those whose reverse does so too are given once, with `both`.
     template <class F>
     void over_blocks(const Chunk& chunk, F&& f) const {
-        Edges both{true, 0, {}}, single{false, 0, {}};
-        auto put = [&](Edges& b, int64_t e) {
+        EdgeBlock both{true, 0, {}}, single{false, 0, {}};
+        auto put = [&](EdgeBlock& b, int64_t e) {
             b.ids[b.edges++] = e;
             if (b.edges < EDGES) return;
             f(b);
             b.edges = 0;
         };
         for (int64_t e = s.row_pointers[chunk.begin]; e < s.row_pointers[chunk.end]; ++e) {
-            if (!together || !chunk.holds(s.neighbours[e])) put(single, e);
+            if (!chunk.holds(s.neighbours[e])) put(single, e);
             else if (e < s.reverse[e]) put(both, e);
         }
         if (both.edges) f(both);
@@ -273,7 +214,7 @@ class ConvolutionOperator {
     T direction_sign(int64_t e) const { return s.turned[e] ? T(-1) : T(1); }
 
     // Frames of a block, and behind them those of the edges the other way round.
-    T* frames_of(const Edges& b) const {
+    T* frames_of(const EdgeBlock& b) const {
         T n[EDGES][3];
         for (int e = 0; e < EDGES; ++e)
             for (int j = 0; j < 3; ++j)
@@ -284,27 +225,9 @@ class ConvolutionOperator {
         return f;
     }
 
-    Side side(const Edges& b, int e, const T* f, bool back) const {
+    Side side(const EdgeBlock& b, int e, const T* f, bool back) const {
         const int64_t from = s.neighbours[b.ids[e]], to = s.receivers[b.ids[e]];
         return back ? Side{to, from, f + (EDGES + e) * s.frames.size} : Side{from, to, f + e * s.frames.size};
-    }
-
-    template <class F>
-    void over_slices(F&& f) const {
-        int ch = 0;
-        for (; ch + 2 * W <= C; ch += 2 * W) f(slice<2>(ch));
-        for (; ch < C; ch += W) f(slice<1>(ch));
-    }
-
-    template <int NV>
-    Slice<NV> slice(int ch) const {
-        return {ch, numbers * NV * W, static_cast<size_t>(K) * numbers * ch};
-    }
-
-    // Room for the numbers of a block.
-    template <int Slot, class S>
-    T* buffer(const S& slice) const {
-        return scratch<T, Slot>(static_cast<size_t>(EDGES) * slice.weights);
     }
 
     const T* sent(const std::unique_ptr<T[]>& features, const Side& k) const {
@@ -345,7 +268,7 @@ class ConvolutionOperator {
     //   dw = <g, (uh - J h)> - <J g, h>,  dw1 = <g, h>
     // and the gradient of a turn: all of h, uh, g (and un) turn the other way.
     template <class S>
-    void second_edge(const Side& k, const S& slice, const Numbers& n, Turn& t, T* dh) const {
+    void second_edge(const Side& k, const S& slice, const EdgeNumbers<T>& n, Turn& t, T* dh) const {
         constexpr int NV = S::NV, width = S::width;
         InFrame<T, NV> x, x1, y, y1, v, v1, u, u1;
         enter(s.source, level, k.frame, sent(h, k) + slice.channel, C, x);
@@ -372,7 +295,7 @@ class ConvolutionOperator {
     }
 
     template <class S>
-    void second_feature_edge(const Side& k, const S& slice, const Numbers& n, const Turn& t, T* dh) const {
+    void second_feature_edge(const Side& k, const S& slice, const EdgeNumbers<T>& n, const Turn& t, T* dh) const {
         constexpr int NV = S::NV;
         InFrame<T, NV> y, y1, u, u1;
         enter(s.target, level, k.frame, received(k) + slice.channel, C, y);
@@ -389,7 +312,7 @@ class ConvolutionOperator {
     }
 
     // The turns that move directions by their cotangents.
-    void set_turns(const Edges& b, const T* f, Turn* turns) const {
+    void set_turns(const EdgeBlock& b, const T* f, Turn* turns) const {
         const FrameTurns &source = s.source.turns[level - 1], &target = s.target.turns[level - 1];
         const int64_t count = source.count + target.count;
         T* elements = scratch<T, 80>(2 * EDGES * count);
@@ -419,7 +342,7 @@ class ConvolutionOperator {
     }
 
     // What was done for both directions is all put down to one of them.
-    void put_directions(const Edges& b, const T* f, const T (*torque)[2]) {
+    void put_directions(const EdgeBlock& b, const T* f, const T (*torque)[2]) {
         for (int e = 0; e < b.edges; ++e) {
             Frames<T>::direction_gradient(f + e * s.frames.size, torque[e], edge_n.data() + 3 * b.ids[e]);
             if (b.both) std::fill_n(edge_n.data() + 3 * s.reverse[b.ids[e]], 3, T(0));
@@ -427,151 +350,21 @@ class ConvolutionOperator {
     }
 
     // The cotangent turns with the direction too: what that does to <un, dn>.
-    void put_second_directions(const Edges& b, const T* f, const Turn* turns) {
+    void put_second_directions(const EdgeBlock& b, const T* f, const Turn* turns) {
         T torque[EDGES][2];
         for (int e = 0; e < b.edges; ++e)
             for (int i = 0; i < 2; ++i) torque[e][i] = turns[e].torque[i] - turns[e].moved[0] * turns[e].first[i];
         put_directions(b, f, torque);
     }
 
-    // Weights as numbers of the frame: slice by slice, in panels.
-    std::vector<T> folded(const T* U) const {
-        std::vector<T> result(size);
-        over_slices([&](auto slice) {
-            std::vector<T> part(static_cast<size_t>(K) * slice.weights, T(0));
-            each_fold(slice, [&](T factor, size_t number, size_t row) {
-                for (int ch = 0; ch < slice.width; ++ch) part[number + ch] += factor * U[row + ch];
-            });
-            const std::vector<T> panels = Panels<T>::packed(part.data(), K, slice.weights);
-            std::copy(panels.begin(), panels.end(), result.begin() + slice.place);
-        });
-        return result;
-    }
-
-    void unfold(const T* panels, T* dU) const {
-        std::fill(dU, dU + K * s.rows * C, T(0));
-        over_slices([&](auto slice) {
-            std::vector<T> part(static_cast<size_t>(K) * slice.weights);
-            Panels<T>::unpack(panels + slice.place, K, slice.weights, part.data());
-            each_fold(slice, [&](T factor, size_t number, size_t row) {
-                for (int ch = 0; ch < slice.width; ++ch) dU[row + ch] += factor * part[number + ch];
-            });
-        });
-    }
-
-    template <class S, class F>
-    void each_fold(const S& slice, F&& f) const {
-        for (int k = 0; k < K; ++k)
-            for (int64_t p = 0; p < s.folds; ++p)
-                f(in(s.fold_value)[p], static_cast<size_t>(k * numbers + s.fold[2 * p]) * slice.width,
-                  (k * s.rows + s.fold[2 * p + 1]) * C + slice.channel);
-    }
-
-    // w = phi . U
-    template <int Slot, class S>
-    T* made_weights(const Edges& b, const S& slice, const T* phi, const std::vector<T>& U, bool add) const {
-        T* result = buffer<20 + Slot>(slice);
-        const T* a[EDGES];
-        T* c[EDGES];
-        for (int e = 0; e < b.edges; ++e) {
-            a[e] = phi + s.pair[b.ids[e]] * K;
-            c[e] = result + e * slice.weights;
-        }
-        if (add) panels_nn<T, true>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
-        else panels_nn<T, false>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
-        return result;
-    }
-
-    // uw = uphi . U + phi . uU
-    template <class S>
-    T* turned_weights(const Edges& b, const S& slice) const {
-        if (!s.uphi && !s.uU) {
-            T* none = buffer<21>(slice);
-            std::fill(none, none + b.edges * slice.weights, T(0));
-            return none;
-        }
-        T* result = s.uphi ? made_weights<1>(b, slice, in(s.uphi), packed_U, false) : nullptr;
-        return s.uU ? made_weights<1>(b, slice, in(s.phi), packed_uU, result != nullptr) : result;
-    }
-
-    // dphi += dw U^T and dU += phi^T dw
-    template <class S>
-    void finish_weights(const Edges& b, const S& slice, const T* dw, const Chunk& chunk) {
-        project(b, slice, dw, packed_U);
-        if (s.dU) accumulate(b, slice, dw, nullptr, chunk);
-    }
-
-    // dphi += dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU
-    template <class S>
-    void finish_second_weights(const Edges& b, const S& slice, const T* dw, const T* dw1, const Chunk& chunk) {
-        project(b, slice, dw, packed_U);
-        if (s.uU) project(b, slice, dw1, packed_uU);
-        if (s.dU) accumulate(b, slice, dw, s.uphi ? dw1 : nullptr, chunk);
-    }
-
-    // Gradients of radial functions by edge; what is done for both directions is all put down to one of them.
-    void clear_radial(const Edges& b) {
-        if (!s.dphi) return;
-        for (int e = 0; e < b.edges; ++e) {
-            std::fill_n(edge_phi.data() + b.ids[e] * K, K, T(0));
-            if (b.both) std::fill_n(edge_phi.data() + s.reverse[b.ids[e]] * K, K, T(0));
-        }
-    }
-
-    template <class S>
-    void project(const Edges& b, const S& slice, const T* dw, const std::vector<T>& U) {
-        if (!s.dphi) return;
-        const T* a[EDGES];
-        T* c[EDGES];
-        for (int e = 0; e < b.edges; ++e) {
-            a[e] = dw + e * slice.weights;
-            c[e] = edge_phi.data() + b.ids[e] * K;
-        }
-        T* sums = scratch<T, 42>(static_cast<size_t>(EDGES) * K * W);
-        panels_nt<T>(b.edges, a, slice.weights, U.data() + slice.place, K, c, sums);
-    }
-
-    template <class S>
-    void accumulate(const Edges& b, const S& slice, const T* dw, const T* dw1, const Chunk& chunk) {
-        const T *a[2 * EDGES], *c[2 * EDGES];
-        int rows = 0;
-        auto add = [&](const T* phi, const T* gradients) {
-            for (int e = 0; e < b.edges; ++e, ++rows) {
-                a[rows] = phi + s.pair[b.ids[e]] * K;
-                c[rows] = gradients + e * slice.weights;
-            }
-        };
-        add(in(s.phi), dw);
-        if (dw1) add(in(s.uphi), dw1);
-        panels_tn<T>(rows, a, K, c, slice.weights, of_chunk(chunk) + slice.place);
-    }
-
-    T* of_chunk(const Chunk& chunk) const { return partial_U.get() + (&chunk - chunks.data()) * size; }
-
-    void start_partial_sums() {
-        if (s.dU) partial_U.reset(new T[chunks.size() * size]);
-        if (s.dphi) edge_phi.resize(s.edges * K);
+    void start_directions() {
         if (s.dn) edge_n.resize(s.edges * 3);
     }
 
-    // Chunks of dU, and the two edges of every pair, are added in a fixed order.
-    void finish_partial_sums() {
-        if (s.dU) {
-#pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
-            for (int64_t row = 0; row < s.numbers * K; ++row)
-                for (size_t chunk = 1; chunk < chunks.size(); ++chunk)
-                    for (size_t i = row * C; i < static_cast<size_t>(row + 1) * C; ++i)
-                        partial_U[i] += partial_U[chunk * size + i];
-            unfold(partial_U.get(), at(s.dU));
-        }
-        for (int64_t p = 0; p < s.pairs; ++p) {
-            const int64_t straight = s.pair_edges[2 * p], back = s.pair_edges[2 * p + 1];
-            if (s.dphi)
-                for (int k = 0; k < K; ++k)
-                    at(s.dphi)[p * K + k] = edge_phi[straight * K + k] + edge_phi[back * K + k];
-            if (s.dn)
-                for (int j = 0; j < 3; ++j) at(s.dn)[p * 3 + j] = edge_n[straight * 3 + j] - edge_n[back * 3 + j];
-        }
+    void finish_directions() {
+        for (int64_t p = 0; s.dn && p < s.pairs; ++p)
+            for (int j = 0; j < 3; ++j)
+                at(s.dn)[p * 3 + j] = edge_n[s.pair_edges[2 * p] * 3 + j] - edge_n[s.pair_edges[2 * p + 1] * 3 + j];
     }
 };
 

@@ -212,7 +212,7 @@ class EdgeConvolution(MultilinearKernel):
         args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
         args.pair = index.pair.data_ptr()
         args.turned, args.pair_edges = index.turned.data_ptr(), index.pair_edges.data_ptr()
-        args.chunks = chunks_for(counts.edges)
+        args.chunks = chunks_for(counts.edges, 128)
         per_channel = tables.work + args.radial * args.numbers // 2
         args.threads = threads_for(counts.edges * width * per_channel)
         return args

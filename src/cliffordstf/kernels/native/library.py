@@ -271,6 +271,11 @@ def threads_for(work: float) -> int:
     return max(1, min(torch.get_num_threads(), int(work / 5e5)))
 
 
-def chunks_for(edges: int) -> int:
-    """In how many parts to deal out edges: enough to balance the threads, few enough that partial sums stay small."""
-    return max(1, min(64, edges // 64))
+def chunks_for(edges: int, fewest: int = 64) -> int:
+    """In how many parts to deal out edges: enough to balance the threads, few enough that partial sums stay small.
+
+    Args:
+        edges: How many there are.
+        fewest: Edges that are worth a part of their own.
+    """
+    return max(1, min(64, edges // fewest))

@@ -1,0 +1,255 @@
+// Numbers of edges in their frames (frame.h), made from the radial functions of their pairs, and the way back.
+//
+// They are linear in the weights phi U, so U is turned into numbers first. Numbers are made for a block of edges and a few
+// channels at a time.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "chunks.h"
+#include "frame.h"
+#include "gemm.h"
+
+namespace cstf {
+
+struct ConvolutionArgs {
+    // The plan.
+    int64_t rows, numbers, folds;
+    const int32_t* fold;             // (folds, 2): number, row of the weights
+    const void* fold_value;
+    FrameSide source, target;
+    FrameArgs frames;
+    // The edges.
+    int64_t atoms, edges, channels, pairs, radial;
+    const int64_t* row_pointers;     // (atoms + 1)
+    const int64_t* neighbours;       // (edges): senders
+    const int64_t* receivers;        // (edges)
+    const int64_t* reverse;          // (edges): the edge the other way round
+    const int64_t* pair;             // (edges)
+    const uint8_t* turned;           // (edges)
+    const int64_t* pair_edges;       // (pairs, 2)
+    // Operands, cotangents and results.
+    const void *h, *phi, *U, *n, *g;
+    const void *uh, *uphi, *uU, *un;
+    void *out, *dh, *dphi, *dU, *dn;
+    int64_t add_h;                   // whether the gradient of h is added to what is there
+    int64_t chunks, threads;
+};
+
+// A block of edges; if `both`, to be done with their reverse.
+struct EdgeBlock {
+    bool both;
+    int edges;
+    int64_t ids[EDGES];
+};
+
+// A few channels: all that is made for a block of edges between frames and sums stays in the nearest cache.
+template <class T, int NV_>
+struct Slice {
+    static constexpr int NV = NV_, width = NV * Simd<T>::lanes;
+    int channel;   // the first
+    int weights;   // numbers of an edge, all channels of the slice
+    size_t place;  // where its part of U begins
+};
+
+// Numbers of an edge, their cotangents and where their gradients go.
+template <class T>
+struct EdgeNumbers {
+    const T *w, *uw;
+    T *dw, *dw1;
+    bool adds = false;
+};
+
+template <class T>
+class PairNumbers {
+  public:
+    PairNumbers(const ConvolutionArgs& args, size_t chunks_)
+        : s(args), C(static_cast<int>(args.channels)), K(static_cast<int>(args.radial)),
+          numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C), chunks(chunks_) {
+        packed_U = folded(in(s.U));
+        if (s.uU) packed_uU = folded(in(s.uU));
+        if (s.dU) partial_U.reset(new T[chunks * size]);
+        if (s.dphi) edge_phi.resize(s.edges * K);
+    }
+
+    template <class F>
+    void over_slices(F&& f) const {
+        constexpr int W = Simd<T>::lanes;
+        int ch = 0;
+        for (; ch + 2 * W <= C; ch += 2 * W) f(slice<2>(ch));
+        for (; ch < C; ch += W) f(slice<1>(ch));
+    }
+
+    // w = phi U of a block
+    template <class S>
+    const T* made(const EdgeBlock& b, const S& slice) const {
+        return product<20>(b, slice, in(s.phi), packed_U, false);
+    }
+
+    // uw = uphi U + phi uU
+    template <class S>
+    const T* turned(const EdgeBlock& b, const S& slice) const {
+        if (!s.uphi && !s.uU) {
+            T* none = buffer<21>(slice);
+            std::fill(none, none + b.edges * slice.weights, T(0));
+            return none;
+        }
+        const T* result = s.uphi ? product<21>(b, slice, in(s.uphi), packed_U, false) : nullptr;
+        return s.uU ? product<21>(b, slice, in(s.phi), packed_uU, result != nullptr) : result;
+    }
+
+    // Room for gradients of the numbers of a block, and for first-order ones beside those of second order; null if nobody
+    // asks for gradients of radial functions or weights.
+    template <class S>
+    T* gradients(const S& slice) const {
+        return s.dphi || s.dU ? buffer<30>(slice) : nullptr;
+    }
+    template <class S>
+    T* first_gradients(const S& slice) const {
+        return s.dphi || s.dU ? buffer<31>(slice) : nullptr;
+    }
+
+    // Before the blocks of a chunk.
+    void start(size_t chunk) {
+        if (s.dU) std::fill_n(partial_U.get() + chunk * size, size, T(0));
+    }
+
+    // Before the slices of a block: what is done for both directions is all put down to one of them.
+    void clear(const EdgeBlock& b) {
+        if (!s.dphi) return;
+        for (int e = 0; e < b.edges; ++e) {
+            std::fill_n(edge_phi.data() + b.ids[e] * K, K, T(0));
+            if (b.both) std::fill_n(edge_phi.data() + s.reverse[b.ids[e]] * K, K, T(0));
+        }
+    }
+
+    // dphi += dw U^T and dU += phi^T dw
+    template <class S>
+    void finish(const EdgeBlock& b, const S& slice, const T* dw, size_t chunk) {
+        if (s.dphi) project(b, slice, dw, packed_U);
+        if (s.dU) accumulate(b, slice, dw, nullptr, chunk);
+    }
+
+    // dphi += dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU
+    template <class S>
+    void finish_second(const EdgeBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
+        if (s.dphi) project(b, slice, dw, packed_U);
+        if (s.dphi && s.uU) project(b, slice, dw1, packed_uU);
+        if (s.dU) accumulate(b, slice, dw, s.uphi ? dw1 : nullptr, chunk);
+    }
+
+    // Chunks of dU, and the two edges of every pair, are added in a fixed order.
+    void finish_pairs() {
+        if (s.dU) {
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+            for (int64_t row = 0; row < s.numbers * K; ++row)
+                for (size_t chunk = 1; chunk < chunks; ++chunk)
+                    for (size_t i = row * C; i < static_cast<size_t>(row + 1) * C; ++i)
+                        partial_U[i] += partial_U[chunk * size + i];
+            unfold(partial_U.get(), static_cast<T*>(s.dU));
+        }
+        for (int64_t p = 0; s.dphi && p < s.pairs; ++p) {
+            const T *straight = edge_phi.data() + s.pair_edges[2 * p] * K, *back = edge_phi.data() + s.pair_edges[2 * p + 1] * K;
+            for (int k = 0; k < K; ++k) static_cast<T*>(s.dphi)[p * K + k] = straight[k] + back[k];
+        }
+    }
+
+  private:
+    const ConvolutionArgs& s;
+    const int C;        // channels
+    const int K;        // radial functions of a pair
+    const int numbers;  // of an edge and a channel
+    const size_t size;  // of U as numbers
+    const size_t chunks;
+    std::vector<T> packed_U, packed_uU;  // as numbers, slice by slice, in panels
+    std::unique_ptr<T[]> partial_U;      // gradients, likewise, of every chunk
+    std::vector<T> edge_phi;             // gradients of radial functions by edge
+
+    static const T* in(const void* p) { return static_cast<const T*>(p); }
+
+    template <int NV>
+    Slice<T, NV> slice(int ch) const {
+        return {ch, numbers * Slice<T, NV>::width, static_cast<size_t>(K) * numbers * ch};
+    }
+
+    template <int Slot, class S>
+    static T* buffer(const S& slice) {
+        return scratch<T, Slot>(static_cast<size_t>(EDGES) * slice.weights);
+    }
+
+    std::vector<T> folded(const T* U) const {
+        std::vector<T> result(size);
+        over_slices([&](auto slice) {
+            std::vector<T> part(static_cast<size_t>(K) * slice.weights, T(0));
+            each_fold(slice, [&](T factor, size_t number, size_t row) {
+                for (int ch = 0; ch < slice.width; ++ch) part[number + ch] += factor * U[row + ch];
+            });
+            const std::vector<T> panels = Panels<T>::packed(part.data(), K, slice.weights);
+            std::copy(panels.begin(), panels.end(), result.begin() + slice.place);
+        });
+        return result;
+    }
+
+    void unfold(const T* panels, T* dU) const {
+        std::fill(dU, dU + K * s.rows * C, T(0));
+        over_slices([&](auto slice) {
+            std::vector<T> part(static_cast<size_t>(K) * slice.weights);
+            Panels<T>::unpack(panels + slice.place, K, slice.weights, part.data());
+            each_fold(slice, [&](T factor, size_t number, size_t row) {
+                for (int ch = 0; ch < slice.width; ++ch) dU[row + ch] += factor * part[number + ch];
+            });
+        });
+    }
+
+    template <class S, class F>
+    void each_fold(const S& slice, F&& f) const {
+        for (int k = 0; k < K; ++k)
+            for (int64_t p = 0; p < s.folds; ++p)
+                f(in(s.fold_value)[p], static_cast<size_t>(k * numbers + s.fold[2 * p]) * slice.width,
+                  (k * s.rows + s.fold[2 * p + 1]) * C + slice.channel);
+    }
+
+    template <int Slot, class S>
+    T* product(const EdgeBlock& b, const S& slice, const T* phi, const std::vector<T>& U, bool add) const {
+        T* result = buffer<Slot>(slice);
+        const T* a[EDGES];
+        T* c[EDGES];
+        for (int e = 0; e < b.edges; ++e) {
+            a[e] = phi + s.pair[b.ids[e]] * K;
+            c[e] = result + e * slice.weights;
+        }
+        if (add) panels_nn<T, true>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
+        else panels_nn<T, false>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
+        return result;
+    }
+
+    template <class S>
+    void project(const EdgeBlock& b, const S& slice, const T* dw, const std::vector<T>& U) {
+        const T* a[EDGES];
+        T* c[EDGES];
+        for (int e = 0; e < b.edges; ++e) {
+            a[e] = dw + e * slice.weights;
+            c[e] = edge_phi.data() + b.ids[e] * K;
+        }
+        T* sums = scratch<T, 42>(static_cast<size_t>(EDGES) * K * Simd<T>::lanes);
+        panels_nt<T>(b.edges, a, slice.weights, U.data() + slice.place, K, c, sums);
+    }
+
+    template <class S>
+    void accumulate(const EdgeBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
+        const T *a[2 * EDGES], *c[2 * EDGES];
+        int rows = 0;
+        auto add = [&](const T* phi, const T* gradients) {
+            for (int e = 0; e < b.edges; ++e, ++rows) {
+                a[rows] = phi + s.pair[b.ids[e]] * K;
+                c[rows] = gradients + e * slice.weights;
+            }
+        };
+        add(in(s.phi), dw);
+        if (dw1) add(in(s.uphi), dw1);
+        panels_tn<T>(rows, a, K, c, slice.weights, partial_U.get() + chunk * size + slice.place);
+    }
+};
+
+}  // namespace cstf

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-speed bench-rmd17 bench-acac bench-nve bench-ablation bench-scaling clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-speed bench-rmd17 bench-leaderboard bench-acac bench-nve bench-ablation bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-zoo     the physics suite on every peer"
 	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 13 hours; stop and go on at any time"
+	@echo "make bench-leaderboard  DATA=folder of rMD17: every model of the zoo for ten minutes, about six hours"
 	@echo "make bench-acac, bench-nve, bench-ablation  DATA=folder: extrapolation, long dynamics, the paper's ablation"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
 	@echo "make clean   remove the environment and caches"
@@ -79,6 +80,16 @@ bench-rmd17: $(STAMP)
 	$(RMD17) --molecules ethanol,aspirin --models paper/clifford --recipe "paper/clifford conservative" model.forces=conservative
 	$(RMD17) --molecules ethanol --models paper/full --protocol paper --train 900
 	$(BIN)/cliffordstf bench table --results results/rmd17 --out docs/rmd17.md --figure docs/rmd17.png
+
+# Every model with the same data, time and protocol.
+ZOO = default,paper/full,paper/clifford,mace-l1,mace-l2,mace-l3,nequip-l1,painn,schnet,tensornet,torchmd-et,visnet,gotennet
+ZOO := $(ZOO),dimenet++,faenet,ictp-l1,ictp-l2,ictp-l3,equiformer-l2,equiformer-l3,equiformer-l4
+ZOO_LARGE = default,paper/full,paper/clifford,mace-l1,mace-l2,nequip-l1,painn,tensornet,equiformer-l2
+LEADERBOARD = $(PEERS)/bin/cliffordstf bench rmd17 --data $(DATA) --results results/leaderboard --work runs/leaderboard
+bench-leaderboard: peers
+	$(LEADERBOARD) --budget 10min --molecules ethanol --models $(ZOO)
+	$(LEADERBOARD) --budget 10min --molecules aspirin --models $(ZOO_LARGE)
+	$(PEERS)/bin/cliffordstf bench table --results results/leaderboard --out docs/leaderboard.md
 
 # A potential trained at 300 K, asked about other places: DATA is the folder of the acetylacetone files.
 bench-acac: $(STAMP)

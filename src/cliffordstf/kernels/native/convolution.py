@@ -11,7 +11,7 @@ from typing_extensions import override
 from cliffordstf.algebra.frames import aligned_numbers, generators, raising, track_basis
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Track
 from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
-from cliffordstf.kernels.native.kernel import MultilinearKernel
+from cliffordstf.kernels.native.edge import EdgeKernel
 from cliffordstf.kernels.native.library import ConvolutionArgs, FrameSide, FrameTurns, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors
 from cliffordstf.kernels.plan import EdgePlan
@@ -177,7 +177,7 @@ def _numbers(plan: EdgePlan) -> tuple[list[list[int]], list[tuple[int, int]], li
     return numbers, folds, factors
 
 
-class EdgeConvolution(MultilinearKernel):
+class EdgeConvolution(EdgeKernel[_Tables]):
     """Weights made in the kernel, w = phi U, and tensors of directions too; the context is an `EdgeIndex`.
 
     h (atoms, source, channels), phi (pairs, radial), U (radial, rows, channels), n (pairs, 3).
@@ -185,26 +185,14 @@ class EdgeConvolution(MultilinearKernel):
 
     kind = "edge_convolution"
     family = "convolution"
-    sums = ("h",)
-    plan_type = EdgePlan
-    plan: EdgePlan
+    tables_type = _Tables
     roles = ("feature", "feature", "parameter", "geometry")
     operands = (("h", True), ("phi", False), ("U", True), ("n", False))
 
-    def __init__(self, plan: EdgePlan) -> None:
-        super().__init__(plan)
-        self._tables: dict[torch.dtype, _Tables] = {}
-
-    @override
-    def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
-        return (inputs[0].shape[0], self.plan.target_dims, inputs[0].shape[2])
-
     @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> ConvolutionArgs:
-        dtype, index = inputs[0].dtype, EdgeIndex(*context)
-        if dtype not in self._tables:
-            self._tables[dtype] = _Tables(self.plan, dtype)
-        tables, counts = self._tables[dtype], EdgeCounts.of(index)
+        index = EdgeIndex(*context)
+        tables, counts = self.tables(inputs[0].dtype), EdgeCounts.of(index)
         args = ConvolutionArgs.from_buffer_copy(tables.args)
         args.atoms, args.edges, args.channels = counts.atoms, counts.edges, width
         args.pairs, args.radial = counts.pairs, inputs[1].shape[1]

@@ -1,6 +1,6 @@
 """The edge operators on the compiled kernels."""
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -73,29 +73,42 @@ def _by_edge_component(plan: EdgePlan, coefficients: list[NDArray[Any]], number:
     return [*indices, np.array(factors, dtype=number)]
 
 
-class _EdgeKernel(MultilinearKernel):
-    """What the two edge operators share: the plan and how it reaches the kernel. The context is an `EdgeIndex`."""
+TablesT = TypeVar("TablesT")
 
-    family = "edge"
+
+class EdgeKernel(MultilinearKernel, Generic[TablesT]):
+    """What operators on edges share: the plan and its tables. The context is an `EdgeIndex`."""
+
     sums = ("h",)
-
     plan_type = EdgePlan
     plan: EdgePlan
+    tables_type: type[TablesT]
 
     def __init__(self, plan: EdgePlan) -> None:
         super().__init__(plan)
-        self._tables: dict[torch.dtype, _Tables] = {}
+        self._tables: dict[torch.dtype, TablesT] = {}
+
+    def tables(self, dtype: torch.dtype) -> TablesT:
+        """The plan as the kernel of a precision takes it, made once."""
+        if dtype not in self._tables:
+            self._tables[dtype] = self.tables_type(self.plan, dtype)  # type: ignore[call-arg]
+        return self._tables[dtype]
 
     @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
         return (inputs[0].shape[0], self.plan.target_dims, inputs[0].shape[2])
 
+
+class _MatrixKernel(EdgeKernel[_Tables]):
+    """What the operators with a small matrix for every path share."""
+
+    family = "edge"
+    tables_type = _Tables
+
     @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
-        dtype, plan, index = inputs[0].dtype, self.plan, EdgeIndex(*context)
-        if dtype not in self._tables:
-            self._tables[dtype] = _Tables(plan, dtype)
-        tables, counts = self._tables[dtype], EdgeCounts.of(index)
+        plan, index = self.plan, EdgeIndex(*context)
+        tables, counts = self.tables(inputs[0].dtype), EdgeCounts.of(index)
         args = EdgeArgs()
         args.paths, args.matrix, args.source = len(plan.paths), tables.matrix, plan.source_dims
         args.edge, args.target, args.rows = plan.edge_dims, plan.target_dims, plan.weight_rows
@@ -110,7 +123,7 @@ class _EdgeKernel(MultilinearKernel):
         return args
 
 
-class EdgeTrilinear(_EdgeKernel):
+class EdgeTrilinear(_MatrixKernel):
     """Weights given per edge: h (atoms, source, channels), w (edges, rows, channels), Y (edges, edge)."""
 
     kind = "edge_trilinear"
@@ -118,7 +131,7 @@ class EdgeTrilinear(_EdgeKernel):
     operands = (("h", True), ("w", True), ("Y", False))
 
 
-class EdgeFactored(_EdgeKernel):
+class EdgeFactored(_MatrixKernel):
     """Weights given per pair, with a factor per edge and row.
 
     h (atoms, source, channels), w (pairs, rows, channels), f (edges, rows), Y (edges, edge).

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cliffordstf.algebra.tracks import BIVECTOR, GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
 from cliffordstf.kernels import (
+    AS_IT_IS,
     EdgeIndex,
     EdgePlan,
     GatePlan,
@@ -86,6 +87,15 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
         linear = LinearPlan(terms, 10, 0.7)  # no term reaches the last component
         inputs = [leaf(6, 9, channels), leaf(2, channels, 6), leaf(6, 4, 3), leaf(2, 3, 6)]
         return Case(lambda a, b, c, d: module.track_linear(linear, [(a, b), (c, d)]), inputs)
+    if name == "linear with tracks as they are":
+        terms = (
+            LinearTerm(9, ((0, 0, 1, 0), (1, 1, 3, AS_IT_IS), (4, 4, 5, 1))),
+            LinearTerm(4, ((1, 1, 3, AS_IT_IS), (0, 0, 1, AS_IT_IS))),
+        )
+        linear = LinearPlan(terms, 9, 0.7)
+        inputs = [leaf(6, 9, channels), leaf(2, channels, channels), leaf(6, 4, channels)]
+        none = inputs[1].detach()[:0]
+        return Case(lambda a, b, c: module.track_linear(linear, [(a, b), (c, none)]), inputs)
     gate = GatePlan(((1, 3), (4, 5)), 1.7, 1.8)
     inputs = [leaf(6, 9, channels), leaf(6, 2, channels), leaf(2, channels)]
     return Case(lambda *x: module.scalar_gate(gate, *x), inputs)
@@ -101,6 +111,7 @@ NAMES = [
     "node",
     "node with groups",
     "linear",
+    "linear with tracks as they are",
     "gate",
 ]
 
@@ -120,7 +131,8 @@ def derivatives(case: Case) -> list[Tensor]:
     gradient = torch.randn_like(output).requires_grad_()
     first = torch.autograd.grad(output, case.inputs, gradient, create_graph=True)
     total = sum((part * torch.randn_like(part)).sum() for part in first)
-    return [output, *first, *torch.autograd.grad(total, [gradient, *case.inputs])]
+    second = torch.autograd.grad(total, [gradient, *case.inputs], allow_unused=True, materialize_grads=True)
+    return [output, *first, *second]
 
 
 @needs_compiler

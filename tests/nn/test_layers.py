@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from cliffordstf.algebra.actions import act, random_rotation
 from cliffordstf.algebra.stf import stf_power
@@ -12,7 +13,7 @@ from cliffordstf.nn.convolution import Convolution
 from cliffordstf.nn.gate import NormGate, ScalarGate
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import DefaultInteraction, EdgeInputs, PaperInteraction
-from cliffordstf.nn.linear import TrackLinear, restrict
+from cliffordstf.nn.linear import TrackLinear, linear_sum, sum_plan
 from cliffordstf.nn.message import EdgeEmbedding
 from cliffordstf.nn.norm import TrackNorm, norm
 from cliffordstf.nn.product import AugmentedProduct, WeightedProduct
@@ -65,10 +66,11 @@ def test_node_layers_commute_with_o3(make, improper, generator):
 def test_augmented_product_commutes_with_rotations_only(body_order, generator):
     layer = AugmentedProduct(FULL, FULL, FULL, CHANNELS, body_order).double()
     x, rotation = features(FULL, generator), random_rotation(generator)
-    assert_commutes(layer, x, FULL, layer.layout, rotation)
+    for order, layout in enumerate(layer.powers):
+        assert_commutes(lambda y, n=order: layer(y)[n], x, FULL, layout, rotation)
     if body_order > 2:
         with pytest.raises(AssertionError):
-            assert_commutes(layer, x, FULL, layer.layout, -rotation)
+            assert_commutes(lambda y: layer(y)[1], x, FULL, layer.powers[1], -rotation)
 
 
 @pytest.mark.parametrize("body_order", [2, 3, 4, 5])
@@ -126,7 +128,7 @@ def test_paper_interaction_commutes_with_rotations(vectors, generator):
         g = geometry(v)
         basis = GaussianBasis(10, CUTOFF).double()(g.pair_distances())
         envelope = cosine_envelope(g.pair_distances(), CUTOFF)
-        return EdgeInputs(g, g.direction_tensors(2), basis, envelope, embedding(basis))
+        return EdgeInputs(g, g.direction_tensors(2), basis, envelope, embedding(basis, envelope))
 
     x, rotation = features(FULL, generator), random_rotation(generator)
     turned = layer(act(x, FULL, rotation), edges(vectors @ rotation.T))
@@ -189,10 +191,22 @@ def test_gaussian_basis_spans_the_cutoff():
     torch.testing.assert_close(mean_square, torch.ones(37), rtol=1e-3, atol=0)
 
 
-def test_restrict_pads_with_zeros(generator):
-    layout = Layout((SCALAR, VECTOR))
-    x = features(layout, generator)
-    wider = restrict(x, layout, FULL)
-    assert torch.equal(FULL.take(wider, VECTOR), layout.take(x, VECTOR))
-    assert not FULL.take(wider, STF2).any()
-    assert torch.equal(restrict(wider, FULL, layout), x)
+def test_sums_add_the_tracks_that_the_target_has(generator):
+    source, target = Layout((SCALAR, VECTOR)), Layout((VECTOR, STF2))
+    linear = TrackLinear(target, CHANNELS, CHANNELS).double()
+    x, y = features(target, generator), features(source, generator)
+    result = linear_sum(sum_plan(target, [(target, linear)], added=source), [(x, linear)], added=y)
+    expected = linear(x)
+    expected[:, :3] += y[:, 1:]
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: TrackLinear(FULL, CHANNELS, CHANNELS, bias=True), lambda: TrackNorm(FULL, CHANNELS)]
+)
+def test_channels_that_a_layer_does_not_have_stay_zero(make, generator):
+    layer = make().double()
+    x = features(FULL, generator)
+    wide = layer(pad(x, (0, 5)))
+    torch.testing.assert_close(wide[..., :CHANNELS], layer(x), rtol=0, atol=1e-13)
+    assert not wide[..., CHANNELS:].any()

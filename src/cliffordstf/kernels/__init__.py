@@ -14,9 +14,10 @@ from cliffordstf.kernels.ops import (
     take,
     track_linear,
 )
-from cliffordstf.kernels.plan import EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
+from cliffordstf.kernels.plan import AS_IT_IS, EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
 
 __all__ = [
+    "AS_IT_IS",
     "EdgeIndex",
     "EdgePath",
     "EdgePlan",

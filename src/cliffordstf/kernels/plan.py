@@ -146,6 +146,10 @@ class NodePlan:
         return cls(tuple(NodePath(_coupling(path[:3]), *path[3:]) for path in paths), *sizes)
 
 
+AS_IT_IS = -1
+"""Index of the matrix of a track that no matrix multiplies."""
+
+
 @dataclass(frozen=True)
 class LinearTerm:
     """One feature that is multiplied by matrices, one matrix per track.
@@ -153,7 +157,7 @@ class LinearTerm:
     Attributes:
         source_dims: Components of the feature.
         tracks: Of every track: its first component in the feature, its first component in the result, its components,
-            the index of its matrix.
+            the index of its matrix, or `AS_IT_IS`.
     """
 
     source_dims: int

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cliffordstf.algebra.stf import stf_powers
 from cliffordstf.kernels.edges import EdgeIndex
-from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan
+from cliffordstf.kernels.plan import AS_IT_IS, EdgePlan, GatePlan, LinearPlan, NodePlan
 
 
 def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex) -> Tensor:
@@ -68,7 +68,9 @@ def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Te
     for term, (features, matrices) in zip(plan.terms, terms, strict=True):
         parts = _split(features, ((start, dims) for start, _, dims, _ in term.tracks))
         for start, target, _, matrix in term.tracks:
-            _accumulate(results, target, parts[start] @ (matrices[matrix] * plan.scale))
+            part = parts[start]
+            product = part * plan.scale if matrix == AS_IT_IS else part @ (matrices[matrix] * plan.scale)
+            _accumulate(results, target, product)
     atoms, channels = terms[0][0].shape[0], terms[0][1].shape[2]
     position = 0
     for target in sorted(results):

@@ -12,7 +12,7 @@ from cliffordstf.model.config import PaperConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import EdgeInputs, PaperInteraction
-from cliffordstf.nn.linear import mlp
+from cliffordstf.nn.linear import mlp, whole_vectors, widen
 from cliffordstf.nn.message import DualTrackMessage, EdgeEmbedding, message_grades
 from cliffordstf.nn.radial import GaussianBasis, cosine_envelope
 from cliffordstf.nn.readout import DirectForces, InvariantReadout
@@ -106,12 +106,13 @@ class PaperModel(nn.Module):
         geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
         distances = geometry.pair_distances()
         basis = self.radial_basis(distances)
+        envelope = cosine_envelope(distances, self.config.cutoff)
         edges = EdgeInputs(
             geometry=geometry,
             directions=geometry.direction_tensors(2),
             basis=basis,
-            envelope=cosine_envelope(distances, self.config.cutoff),
-            hidden=self.edge_embedding(basis),
+            envelope=envelope,
+            hidden=self.edge_embedding(basis, envelope),
         )
         features, energies = self._layers(species, edges)
         if self.output_message is not None:
@@ -119,13 +120,20 @@ class PaperModel(nn.Module):
                 features, edges.directions, edges.basis, edges.hidden, edges.envelope, geometry
             )
             features = torch.cat([features, tensors], dim=1)
+        features = features[:, :, : self.config.channels]
         energies = energies + self.readout(features)
         forces = None if self.force_head is None else self.force_head(features, edges.directions, geometry)
         return ModelOutput(energies, forces)
 
     def _layers(self, species: Tensor, edges: EdgeInputs) -> tuple[Tensor, Tensor]:
-        """Features after the last layer and the sum of the per-layer readouts."""
-        features = self.embedding(species)[:, None]
+        """Features after the last layer and the sum of the per-layer readouts.
+
+        Between layers features are as wide as kernels take them, so that these need not copy; the channels too many
+        are zero.
+        """
+        channels = self.config.channels
+        table = widen(self.embedding.weight, len(self.config.elements), whole_vectors(channels))
+        features = table.index_select(0, species)[:, None]
         energies = features.new_zeros(species.shape[0])
         invariants = environment_invariants(edges.geometry) if self.router is not None else None
         layers = cast("Sequence[PaperInteraction]", self.layers)
@@ -133,5 +141,5 @@ class PaperModel(nn.Module):
             features = layer(features, edges)
             if self.router is not None and invariants is not None and index < len(self.layers) - 1:
                 features = self.router(features, layer.layout, species, invariants)
-            energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0])[:, 0]
+            energies = energies + readout(layer.layout.take(features, SCALAR)[:, 0, :channels])[:, 0]
         return features, energies

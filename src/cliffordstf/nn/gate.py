@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
 from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, scalar_gate, track_linear
-from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp
+from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp, widen
 from cliffordstf.nn.norm import TrackNorms
 
 
@@ -22,7 +22,7 @@ class NormGate(nn.Module):
         self.gates = nn.ModuleDict({t.name: mlp(channels, channels, channels) for t in layout if t != SCALAR})
 
     def forward(self, features: Tensor) -> Tensor:
-        """(atoms, components, channels), same shape out."""
+        """(atoms, components, channels), same shape out; channels beyond those of the gate are zero and stay so."""
         scalars = features[:, : self.scalars]
         logits = self._logits(self.norms(features)[:, self.scalars :]) if self.gates else features[:, :0]
         return self.norms.multiply(features, torch.sigmoid(torch.cat([scalars, logits], dim=1)))
@@ -36,7 +36,8 @@ class NormGate(nn.Module):
                 torch.stack([layer.weight for layer in layers]),
                 torch.stack([layer.bias for layer in layers]),
             )
-            values = torch.baddbmm(biases[:, None], values, weights.mT)
+            width = values.shape[2]
+            values = torch.baddbmm(widen(biases[:, None], 1, width), values, widen(weights.mT, width, width))
             values = nn.functional.silu(values) if index == 0 else values
         return values.transpose(0, 1)
 

@@ -10,7 +10,7 @@ from cliffordstf.kernels import EdgeIndex
 from cliffordstf.nn.convolution import Convolution
 from cliffordstf.nn.gate import NormGate, ScalarGate
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import TrackLinear, linear_sum, restrict, sum_plan
+from cliffordstf.nn.linear import TrackLinear, linear_sum, matrix_sum, sum_plan
 from cliffordstf.nn.message import DualTrackMessage
 from cliffordstf.nn.norm import TrackNorm
 from cliffordstf.nn.product import AugmentedProduct, WeightedProduct
@@ -25,7 +25,7 @@ class EdgeInputs:
         directions: STF tensors of the directions, (edges, 9).
         basis: Radial basis, (pairs, basis).
         envelope: Cutoff envelope, (pairs,).
-        hidden: Output of `EdgeEmbedding`, (pairs, features, channels).
+        hidden: Output of `EdgeEmbedding`, times the envelope, (pairs, features, channels).
     """
 
     geometry: Geometry
@@ -64,23 +64,27 @@ class PaperInteraction(nn.Module):
         target = allowed if body_order > 2 else wanted
         self.message = DualTrackMessage(source, target, channels, basis, heads, edge_stf2, cross)
         self.product = AugmentedProduct(self.message.layout, carried, wanted, channels, body_order)
-        self.source = source
         kept = Layout(tuple(track for track in source if track in wanted))
         self.layout = Layout(tuple({*kept, *self.product.layout}))
         self.linear_self = TrackLinear(kept, channels, channels)
         self.linear_in = TrackLinear(self.product.layout, channels, channels, bias=True)
-        self.sum = sum_plan(self.layout, [(source, self.linear_self), (self.product.layout, self.linear_in)])
+        maps = zip(self.product.powers, self.product.maps(), strict=True)
+        self.sum = sum_plan(self.layout, [(source, self.linear_self), *maps])
         self.gate = NormGate(self.layout, channels)
         self.linear_out = TrackLinear(self.layout, channels, channels, bias=True)
+        self.update = sum_plan(self.layout, [(self.layout, self.linear_out)], added=source)
         self.norm = TrackNorm(self.layout, channels)
 
     def forward(self, features: Tensor, edges: EdgeInputs) -> Tensor:
-        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
+        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels).
+
+        Features may be wider than the layer, by channels that are zero and stay so.
+        """
         aggregate = self.message(features, edges.directions, edges.basis, edges.hidden, edges.envelope, edges.geometry)
-        many_body = self.product(aggregate)
-        update = linear_sum(self.sum, [(features, self.linear_self), (many_body, self.linear_in)])
-        update = self.linear_out(self.gate(update))
-        normalised: Tensor = self.norm(update + restrict(features, self.source, self.layout))
+        powers = zip(self.product(aggregate), self.product.matrices(self.linear_in), strict=True)
+        mixed = matrix_sum(self.sum, [(features, self.linear_self.weight), *powers], self.linear_in.bias)
+        updated = linear_sum(self.update, [(self.gate(mixed), self.linear_out)], added=features)
+        normalised: Tensor = self.norm(updated)
         return normalised
 
 

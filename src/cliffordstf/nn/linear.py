@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
-from cliffordstf.kernels import LinearPlan, LinearTerm, track_linear
+from cliffordstf.kernels import AS_IT_IS, LinearPlan, LinearTerm, track_linear
 
 
 class TrackLinear(nn.Module):
@@ -28,40 +29,82 @@ class TrackLinear(nn.Module):
         return linear_sum(self.plan, [(features, self)])
 
 
-def sum_plan(target: Layout, terms: Sequence[tuple[Layout, TrackLinear]], scale: float = 1.0) -> LinearPlan:
-    """Plan of `linear_sum` for maps that read features of these layouts; each must hold the tracks of its map."""
-    return LinearPlan(
-        tuple(
-            LinearTerm(
-                source.dims,
-                tuple(
-                    (source.slice(track).start, target.slice(track).start, track.dims, index)
-                    for index, track in enumerate(linear.layout)
-                ),
-            )
-            for source, linear in terms
-        ),
-        target.dims,
-        scale,
-    )
+def sum_plan(
+    target: Layout, terms: Sequence[tuple[Layout, TrackLinear]], scale: float = 1.0, added: Layout | None = None
+) -> LinearPlan:
+    """Plan of `linear_sum` for maps that read features of these layouts; each must hold the tracks of its map.
+
+    Of a feature that is added as it is, the tracks count that the target has.
+    """
+    parts = [
+        LinearTerm(
+            source.dims,
+            tuple(
+                (source.slice(track).start, target.slice(track).start, track.dims, index)
+                for index, track in enumerate(linear.layout)
+            ),
+        )
+        for source, linear in terms
+    ]
+    if added is not None:
+        kept = [track for track in added if track in target]
+        tracks = tuple((added.slice(t).start, target.slice(t).start, t.dims, AS_IT_IS) for t in kept)
+        parts.append(LinearTerm(added.dims, tracks))
+    return LinearPlan(tuple(parts), target.dims, scale)
 
 
-def linear_sum(plan: LinearPlan, terms: Sequence[tuple[Tensor, TrackLinear]]) -> Tensor:
-    """Scale · Σ linear(features), biases (of unscaled plans) included, (atoms, components of the target, channels)."""
-    result = track_linear(plan, [(features, linear.weight) for features, linear in terms])
+def linear_sum(plan: LinearPlan, terms: Sequence[tuple[Tensor, TrackLinear]], added: Tensor | None = None) -> Tensor:
+    """Scale · (Σ linear(features) + added), biases (of unscaled plans) included; see `matrix_sum`."""
     biases = [linear.bias for _, linear in terms if linear.bias is not None]
-    if biases:
-        result[:, 0] += sum(biases[1:], start=biases[0])
+    bias = sum(biases[1:], start=biases[0]) if biases else None
+    return matrix_sum(plan, [(features, linear.weight) for features, linear in terms], bias, added)
+
+
+def matrix_sum(
+    plan: LinearPlan,
+    terms: Sequence[tuple[Tensor, Tensor]],
+    bias: Tensor | None = None,
+    added: Tensor | None = None,
+) -> Tensor:
+    """Scale · (Σ features · matrices + added) + bias on the scalars.
+
+    Args:
+        plan: From `sum_plan`.
+        terms: Features (atoms, components, in) and matrices (tracks, in, out). Features may be wider than matrices, by
+            channels that are zero; these come out as zeros.
+        bias: (out,).
+        added: What is added as it is.
+
+    Returns:
+        (atoms, components of the target, out).
+    """
+    operands = [(features, _as_wide(matrices, features.shape[2])) for features, matrices in terms]
+    if added is not None:
+        operands.append((added, operands[0][1][:0]))
+    result = track_linear(plan, operands)
+    if bias is not None:
+        result[:, 0] += widen(bias[None], 1, result.shape[2])[0]
     return result
 
 
-def restrict(features: Tensor, layout: Layout, wanted: Layout) -> Tensor:
-    """Keep the tracks of `wanted`; tracks that `layout` does not hold come out as zeros."""
-    if layout == wanted:
-        return features
-    atoms, _, channels = features.shape
-    parts = layout.split(features)
-    return torch.cat([parts[t] if t in parts else features.new_zeros(atoms, t.dims, channels) for t in wanted], dim=1)
+def _as_wide(matrices: Tensor, width: int) -> Tensor:
+    _, inputs, outputs = matrices.shape
+    return widen(matrices, width, outputs + width - inputs)
+
+
+VECTOR_WIDTH = 16
+"""Channels that compiled kernels take at a time; each of them copies features whose width is no multiple of it."""
+
+
+def whole_vectors(channels: int) -> int:
+    """Channels, rounded up to what kernels take without a copy."""
+    return -(-channels // VECTOR_WIDTH) * VECTOR_WIDTH
+
+
+def widen(matrices: Tensor, rows: int, columns: int) -> Tensor:
+    """Matrices (…, in, out) with zeros in new rows and columns."""
+    missing = (0, columns - matrices.shape[-1], 0, rows - matrices.shape[-2])
+    return pad(matrices, missing) if any(missing) else matrices
 
 
 SILU_GAIN = 1.6768

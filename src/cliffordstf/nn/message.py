@@ -13,22 +13,20 @@ receiver gets. The two orders of the geometric product differ by the sign of its
 sum of the symmetric and U⁻ that of the antisymmetric ones, their terms are (W1 + W2) U⁺ + (W1 - W2) U⁻.
 """
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import linear, silu
 
 from cliffordstf.algebra.couplings import geometric_product_couplings, track_coupling
 from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, VECTOR, Layout, Track, natural_track
 from cliffordstf.kernels import NodePath, NodePlan, edge_factored, node_bilinear, track_linear
-from cliffordstf.kernels.operator import is_traced
 from cliffordstf.nn.attention import EdgeAttention
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import SILU_GAIN, dense, mlp, restrict
-from cliffordstf.nn.message_plan import ATTENDED, MessagePlanBuilder
-
-VECTOR_WIDTH = 16
-"""Channels go through the edge operator in whole vectors. Padding what is made here anyway, matrices and stacks, spares
-the operator a copy of everything."""
+from cliffordstf.nn.linear import SILU_GAIN, dense, mlp, whole_vectors, widen
+from cliffordstf.nn.message_plan import ATTENDED, EDGE, RADIAL, MessagePlanBuilder, weighting_plan
 
 
 class EdgeEmbedding(nn.Module):
@@ -43,9 +41,16 @@ class EdgeEmbedding(nn.Module):
         self.count = 3 if stf2 else 2
         self.hidden = dense(basis, self.count * channels)
 
-    def forward(self, basis: Tensor) -> Tensor:
-        """(pairs, basis) -> hidden features (pairs, features, channels)."""
-        return nn.functional.silu(self.hidden(basis)).unflatten(1, (self.count, -1))
+    def forward(self, basis: Tensor, envelope: Tensor) -> Tensor:
+        """Basis (pairs, basis) and envelope (pairs,) -> hidden features times envelope, (pairs, features, channels).
+
+        Channels are rounded up to whole vectors by zeros.
+        """
+        weight, bias = (values.unflatten(0, (self.count, -1)) for values in (self.hidden.weight, self.hidden.bias))
+        width = whole_vectors(weight.shape[1])
+        weight, bias = widen(weight, width, weight.shape[2]), widen(bias, self.count, width)
+        hidden = silu(linear(basis, weight.flatten(0, 1), bias.flatten()))
+        return (hidden * envelope[:, None]).unflatten(1, (self.count, -1))
 
 
 class DualTrackMessage(nn.Module):
@@ -78,7 +83,7 @@ class DualTrackMessage(nn.Module):
         self._add_clifford(builder, target, cross)
         self._add_tensors(builder, target, edge_stf2)
         self.plan, self.rows = builder.plan(), tuple(builder.rows)
-        self.layout, self.direct, self.direct_slices = builder.layout(), builder.direct(), builder.direct_slices()
+        self.layout = builder.layout()
         self.sent, self.contracted, self.products = builder.sent, builder.contracted, builder.products()
         self.sending, self.receiving = builder.sending(source), builder.receiving()
         contraction = track_coupling(STF2, VECTOR, VECTOR)
@@ -127,11 +132,12 @@ class DualTrackMessage(nn.Module):
         self.weights = nn.ParameterDict(
             {name: nn.Parameter(torch.randn(channels, channels) / channels**0.5) for name in names}
         )
-        features = sorted({row[-1] for row in self.rows if "edge" in row})
-        self.edge_heads = nn.ModuleDict({f: dense(channels, channels, gain=SILU_GAIN) for f in features})
+        features = [row[-1] for row in self.rows if EDGE in row]
+        self.edge_heads = nn.ModuleDict({f: dense(channels, channels, gain=SILU_GAIN) for f in sorted(set(features))})
         attends = any(row.startswith(ATTENDED) for row in self.rows)
         self.attention = EdgeAttention(channels, heads, basis) if attends else None
-        self.radial = mlp(basis, channels, channels) if "radial" in self.rows else None
+        self.radial = mlp(basis, channels, channels) if RADIAL in self.rows else None
+        self.features, self.channels = features, channels
 
     def forward(
         self,
@@ -145,7 +151,7 @@ class DualTrackMessage(nn.Module):
         """Aggregate messages.
 
         Args:
-            features: (atoms, source components, channels).
+            features: (atoms, source components, channels), possibly wider, by channels that are zero.
             directions: STF tensors of the edge directions, degrees 0 … 2, (edges, 9).
             basis: Radial basis (pairs, basis).
             hidden: Output of `EdgeEmbedding`, (pairs, features, channels).
@@ -153,51 +159,44 @@ class DualTrackMessage(nn.Module):
             geometry: The edges.
 
         Returns:
-            (atoms, components of `self.layout`, channels).
+            (atoms, components of `self.layout`, channels), as wide as the features.
         """
-        scalars = self.source.take(features, SCALAR)[:, 0]
-        padding = -features.shape[2] % VECTOR_WIDTH
+        width = features.shape[2]
         sums = edge_factored(
             self.plan,
-            self._sent_features(features, padding),
-            self._weights(basis, hidden, envelope, padding),
-            self._attention(scalars, basis, geometry),
+            self._sent_features(features),
+            self._weights(basis, hidden, envelope, width),
+            self._attention(self.source.take(features, SCALAR)[:, 0, : self.channels], basis, geometry),
             directions[:, : self.plan.edge_dims],
             geometry.edges,
         )
-        return self._received(sums, padding)
+        return track_linear(self.receiving, [(sums, self._product_matrices(width))])
 
-    def _sent_features(self, features: Tensor, padding: int) -> Tensor:
+    def _sent_features(self, features: Tensor) -> Tensor:
         """What every atom sends: its grades, then the tracks that have been multiplied by a matrix."""
-        terms = [(features, pad(self._stacked(list(self.sent)), (0, padding)))]
+        width = features.shape[2]
+        terms = [(features, self._stacked(self.sent, width))]
         if self.contraction is not None:
             contracted = node_bilinear(self.contraction, features, features)
-            terms.append((contracted, pad(self._stacked(list(self.contracted)), (0, padding))))
-        sent = track_linear(self.sending, terms)
-        if not self.grades.dims:
-            return sent
-        return torch.cat([pad(features[:, : self.grades.dims], (0, padding)), sent], dim=1)
+            terms.append((contracted, self._stacked(self.contracted, width)))
+        return track_linear(self.sending, terms)
 
-    def _received(self, sums: Tensor, padding: int) -> Tensor:
-        """Multiply the products by their matrices, (atoms, components of the plan, padded) -> `self.layout`."""
-        channels = sums.shape[2] - padding
-        parts = [sums[:, part, :channels] for part in self.direct_slices]
-        if not self.products:
-            return torch.cat(parts, dim=1)
-        result = track_linear(self.receiving, [(sums, pad(self._product_matrices(), (0, 0, 0, padding)))])
-        return result + restrict(torch.cat(parts, dim=1), self.direct, self.layout) if parts else result
-
-    def _weights(self, basis: Tensor, hidden: Tensor, envelope: Tensor, padding: int) -> Tensor:
-        """Functions of the distance that the plan's rows take, (pairs, rows, padded channels)."""
-        columns = {f"edge{f}": head(hidden[:, int(f)]) for f, head in self.edge_heads.items()}
+    def _weights(self, basis: Tensor, hidden: Tensor, envelope: Tensor, width: int) -> Tensor:
+        """Functions of the distance that the plan's rows take, (pairs, rows, width)."""
+        factors = envelope[:, None, None]
+        last = [cast("nn.Linear", self.edge_heads[feature]) for feature in self.features]
+        terms = [(hidden, _matrices(last, hidden.shape[2], width))] if last else []
         if self.radial is not None:
-            columns["radial"] = self.radial(basis)
-        names = [row.removeprefix(ATTENDED) for row in self.rows]
-        if not torch.is_grad_enabled() and not is_traced([basis]):
-            return _placed(names, columns, envelope, hidden.shape[2], padding)
-        columns = {row: column * envelope[:, None] for row, column in columns.items()}
-        columns["one"] = torch.ones_like(hidden[:, 0])
-        return pad(torch.stack([columns[name] for name in names], dim=1), (0, padding))
+            first, head = cast("nn.Linear", self.radial[0]), cast("nn.Linear", self.radial[2])
+            inner = whole_vectors(self.channels)
+            weight, bias = widen(first.weight, inner, first.in_features), widen(first.bias[None], 1, inner)[0]
+            terms.append((silu(linear(basis, weight, bias))[:, None] * factors, _matrices([head], inner, width)))
+            last.append(head)
+        if last:
+            terms.append((factors, widen(torch.stack([head.bias for head in last])[:, None], 1, width)))
+        if len(self.rows) > len(last):
+            terms.append((torch.ones_like(factors), factors.new_ones(len(self.rows) - len(last), 1, width)))
+        return track_linear(weighting_plan(self.rows, hidden.shape[1]), terms)
 
     def _attention(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
         """What multiplies the plan's rows on each edge, (edges, rows): attention, or one."""
@@ -207,27 +206,23 @@ class DualTrackMessage(nn.Module):
         ones = torch.ones_like(alpha)
         return torch.stack([alpha if row.startswith(ATTENDED) else ones for row in self.rows], dim=1)
 
-    def _stacked(self, names: list[str]) -> Tensor:
-        return torch.stack([self.weights[name] for name in names])
+    def _stacked(self, names: Iterable[str], width: int) -> Tensor:
+        matrices = [self.weights[name] for name in names]
+        if not matrices:
+            return next(self.parameters()).new_empty(0, width, width)
+        return widen(torch.stack(matrices), width, width)
 
-    def _product_matrices(self) -> Tensor:
-        """Of the symmetric and of the antisymmetric products, (products, channels, channels)."""
-        left = self._stacked([f"left_{track.name}" for _, track in self.products])
-        right = self._stacked([f"right_{track.name}" for _, track in self.products])
+    def _product_matrices(self, width: int) -> Tensor:
+        """Of the symmetric and of the antisymmetric products, (products, width, width)."""
+        left = self._stacked([f"left_{track.name}" for _, track in self.products], width)
+        right = self._stacked([f"right_{track.name}" for _, track in self.products], width)
         signs = left.new_tensor([1.0 if slot == "plus" else -1.0 for slot, _ in self.products])
         return left + right * signs[:, None, None]
 
 
-def _placed(names: list[str], columns: dict[str, Tensor], envelope: Tensor, channels: int, padding: int) -> Tensor:
-    """Columns (pairs, channels) times the envelope side by side, ones for the rest, without the copies of autograd."""
-    result = envelope.new_empty(len(envelope), len(names), channels + padding)
-    result[:, :, channels:] = 0
-    for name, place in zip(names, result[:, :, :channels].unbind(1), strict=True):
-        if name in columns:
-            torch.mul(columns[name], envelope[:, None], out=place)
-        else:
-            place.fill_(1)
-    return result
+def _matrices(layers: list[nn.Linear], rows: int, columns: int) -> Tensor:
+    """Of several maps, (maps, in, out), widened."""
+    return widen(torch.stack([layer.weight.mT for layer in layers]), rows, columns)
 
 
 def message_grades(source: Layout, max_grade: int) -> tuple[Track, ...]:

@@ -1,11 +1,16 @@
 """The paths of the paper's message: what each one reads, which weights and matrices it takes and where it writes."""
 
+from functools import cache
+
 from cliffordstf.algebra.couplings import track_coupling
 from cliffordstf.algebra.tracks import VECTOR, Layout, Track
-from cliffordstf.kernels import EdgePath, EdgePlan, LinearPlan, LinearTerm
+from cliffordstf.kernels import AS_IT_IS, EdgePath, EdgePlan, LinearPlan, LinearTerm
 
 ATTENDED = "alpha*"
 """What the names of weight rows start with that attention multiplies."""
+
+EDGE, RADIAL, ONE = "edge", "radial", "one"
+"""What weight rows are: a feature of the edge (its number follows), the radial function, or one."""
 
 
 class MessagePlanBuilder:
@@ -70,39 +75,50 @@ class MessagePlanBuilder:
         """Tracks of the message."""
         return Layout(tuple({track for _, track in self.targets}))
 
-    def direct(self) -> Layout:
-        """Tracks that hold something complete."""
-        return Layout(tuple(track for slot, track in self.targets if slot == "direct"))
-
-    def direct_slices(self) -> list[slice]:
-        """Where the tracks of `direct` lie in the sum over edges."""
-        starts = [(self.targets["direct", track], track.dims) for track in self.direct()]
-        return [slice(start, start + dims) for start, dims in starts]
-
     def products(self) -> list[tuple[str, Track]]:
         """Slot and track of what is multiplied by a matrix after the sum."""
         return [(slot, track) for slot, track in self.targets if slot != "direct"]
 
     def sending(self, source: Layout) -> LinearPlan:
-        """Matrices on the features of the sender and, as a second term if there are any, on its S·v."""
-        first = self.grades.dims
-        tracks = tuple(
-            (source.slice(track).start, start - first, track.dims, index)
+        """The sender's grades, matrices on its features and, as a second term if there are any, on its S·v."""
+        grades = tuple((source.slice(t).start, self.grades.slice(t).start, t.dims, AS_IT_IS) for t in self.grades)
+        matrices = tuple(
+            (source.slice(track).start, start, track.dims, index)
             for index, (track, start) in enumerate(self.sent.values())
         )
-        terms = [LinearTerm(source.dims, tracks)]
+        terms = [LinearTerm(source.dims, (*grades, *matrices))]
         if self.contracted:
             tracks = tuple(
-                (0, start - first, track.dims, index) for index, (track, start) in enumerate(self.contracted.values())
+                (0, start, track.dims, index) for index, (track, start) in enumerate(self.contracted.values())
             )
             terms.append(LinearTerm(VECTOR.dims, tracks))
-        return LinearPlan(tuple(terms), self.source_dims - first)
+        return LinearPlan(tuple(terms), self.source_dims)
 
     def receiving(self) -> LinearPlan:
-        """Matrices on the products that an atom has received."""
-        layout = self.layout()
+        """What an atom has received: matrices on the products, the rest as it is."""
+        layout, products = self.layout(), self.products()
         tracks = tuple(
-            (self.targets[key], layout.slice(key[1]).start, key[1].dims, index)
-            for index, key in enumerate(self.products())
+            (start, layout.slice(key[1]).start, key[1].dims, products.index(key) if key in products else AS_IT_IS)
+            for key, start in self.targets.items()
         )
         return LinearPlan((LinearTerm(self.target_dims, tracks),), layout.dims)
+
+
+@cache
+def weighting_plan(rows: tuple[str, ...], features: int) -> LinearPlan:
+    """Weight rows from what is known of a pair, which has so many hidden edge features.
+
+    Terms: matrices on the hidden edge features, on the hidden features of the radial function if a row takes it, biases
+    of both times the envelope, and ones if a row has nothing else.
+    """
+    names = [row.removeprefix(ATTENDED) for row in rows]
+    edge = [(int(name.removeprefix(EDGE)), row) for row, name in enumerate(names) if name.startswith(EDGE)]
+    radial = [(0, row) for row, name in enumerate(names) if name == RADIAL]
+    ones = [(0, row) for row, name in enumerate(names) if name == ONE]
+    biases = [(0, row) for _, row in (*edge, *radial)]
+    terms = [
+        LinearTerm(count, tuple((start, row, 1, index) for index, (start, row) in enumerate(term)))
+        for count, term in ((features, edge), (1, radial), (1, biases), (1, ones))
+        if term
+    ]
+    return LinearPlan(tuple(terms), len(names))

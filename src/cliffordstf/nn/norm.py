@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from cliffordstf.algebra.couplings import track_coupling
 from cliffordstf.algebra.tracks import SCALAR, Layout, Track
 from cliffordstf.kernels import NodePath, NodePlan, node_bilinear
+from cliffordstf.nn.linear import widen
 
 EPSILON = 1e-8
 """Added under square roots: norms stay differentiable where a feature vanishes."""
@@ -70,6 +71,8 @@ class TrackNorm(nn.Module):
         self.scale = nn.Parameter(torch.ones(len(layout), channels))
 
     def forward(self, features: Tensor) -> Tensor:
-        """(atoms, components, channels), same shape out."""
-        mean = self.norms.squared(features).mean(dim=2, keepdim=True)
-        return self.norms.multiply(features, (mean + NORM_FLOOR).rsqrt() * self.scale)
+        """(atoms, components, channels), same shape out; channels beyond those of the layer are zero and stay so."""
+        width, channels = features.shape[2], self.scale.shape[1]
+        mean = self.norms.squared(features).sum(dim=2, keepdim=True) / channels
+        scale = widen(self.scale, self.scale.shape[0], width)
+        return self.norms.multiply(features, (mean + NORM_FLOOR).rsqrt() * scale)

@@ -15,7 +15,7 @@ from cliffordstf.algebra.couplings import (
 from cliffordstf.algebra.tracks import SCALAR, STF2, TRACKS, VECTOR, Layout, natural_track
 from cliffordstf.kernels import NodePath, NodePlan, node_bilinear
 from cliffordstf.nn.convolution import variance_scales
-from cliffordstf.nn.linear import TrackLinear, linear_sum, sum_plan
+from cliffordstf.nn.linear import TrackLinear
 
 
 def augmented_couplings(carried: Layout) -> list[tuple[TrackCoupling, float]]:
@@ -43,6 +43,8 @@ def augmented_couplings(carried: Layout) -> list[tuple[TrackCoupling, float]]:
 class AugmentedProduct(nn.Module):
     """The paper's many-body stage: W2 A + W3 (A ⊛ A) + W4 ((A ⊛ A) ⊛ A), with ⊛ the augmented product.
 
+    It makes the powers and holds the maps; their sum is left to the layer, which multiplies it by another matrix.
+
     Args:
         source: Tracks of A.
         carried: Tracks that the model carries anywhere.
@@ -62,9 +64,9 @@ class AugmentedProduct(nn.Module):
         kept = [Layout(tuple(track for track in power if track in wanted)) for power in self.powers]
         self.linears = nn.ModuleList(TrackLinear(layout, channels, channels) for layout in kept)
         self.layout = Layout(tuple({track for layout in kept for track in layout}))
-        self.sum = sum_plan(self.layout, list(zip(self.powers, self._linears(), strict=True)))
 
-    def _linears(self) -> list[TrackLinear]:
+    def maps(self) -> list[TrackLinear]:
+        """The maps W2, W3 and so on, of A and its powers."""
         return cast("list[TrackLinear]", list(self.linears))
 
     def _add_power(self, source: Layout, carried: Layout, targets: Layout) -> None:
@@ -82,12 +84,25 @@ class AugmentedProduct(nn.Module):
         self.plans.append(NodePlan(paths, left.dims, source.dims, layout.dims))
         self.powers.append(layout)
 
-    def forward(self, features: Tensor) -> Tensor:
-        """(atoms, source components, channels) -> (atoms, components of `self.layout`, channels)."""
+    def forward(self, features: Tensor) -> list[Tensor]:
+        """(atoms, source components, channels) -> A, A ⊛ A, …, (atoms, components of `self.powers[n]`, channels)."""
         powers = [features]
         for plan in self.plans:
             powers.append(node_bilinear(plan, powers[-1], features))
-        return linear_sum(self.sum, list(zip(powers, self._linears(), strict=True)))
+        return powers
+
+    def matrices(self, following: TrackLinear) -> list[Tensor]:
+        """W2, W3, … times the matrices of the map that reads their sum: one product over atoms instead of two.
+
+        Of every power (tracks, channels, channels).
+        """
+        return [linear.weight @ _of_tracks(following, linear.layout) for linear in self.maps()]
+
+
+def _of_tracks(linear: TrackLinear, layout: Layout) -> Tensor:
+    if layout == linear.layout:
+        return linear.weight
+    return torch.stack([linear.weight[linear.layout.tracks.index(track)] for track in layout])
 
 
 class WeightedProduct(nn.Module):

@@ -35,7 +35,7 @@ class TrackRouter(nn.Module):
 
     def __init__(self, gated: Layout, channels: int, elements: int, mode: str) -> None:
         super().__init__()
-        self.gated = gated
+        self.gated, self.channels = gated, channels
         count = len(gated)
         if mode == "static":
             self.table: nn.Parameter | None = nn.Parameter(torch.ones(elements, count))
@@ -50,7 +50,7 @@ class TrackRouter(nn.Module):
             gates = torch.sigmoid(self.table.index_select(0, species))
         else:
             scalars = layout.take(features, SCALAR)[:, 0]
-            size = (scalars.square().mean(dim=1, keepdim=True) + EPSILON).sqrt()
+            size = (scalars.square().sum(dim=1, keepdim=True) / self.channels + EPSILON).sqrt()
             assert self.network is not None
             gates = torch.sigmoid(self.network(torch.cat([invariants, size], dim=1)))
         factors = features.new_ones(features.shape[0], 1)

@@ -8,7 +8,7 @@
 namespace cstf {
 
 struct LinearTrack {
-    int32_t from, to, dims, matrix;  // first components, components, which matrix
+    int32_t from, to, dims, matrix;  // first components, components, which matrix; below zero for none, that is one
     int32_t add, add_back;           // whether something is there already to be added to, in y and in dx
 };
 
@@ -65,6 +65,7 @@ class TrackLinear {
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (int64_t job = 0; job < s.tracks * strips; ++job) {
             const LinearTrack& t = s.track[job / strips];
+            if (t.matrix < 0) continue;
             const int64_t first = job % strips * strip;
             T* dw = static_cast<T*>(s.dw) + (t.matrix * s.inputs + first) * s.outputs;
             const int count = static_cast<int>(std::min(strip, s.inputs - first));
@@ -105,6 +106,20 @@ class TrackLinear {
         return result;
     }
 
+    // c (+)= scale . a
+    void keep(int rows, const T* const* a, int64_t depth, T* const* c, int64_t width, bool add) const {
+        const T scale = static_cast<T>(s.scale);
+        const int64_t count = std::min(depth, width);
+        for (int r = 0; r < rows; ++r) {
+            if (add) {
+                for (int64_t n = 0; n < count; ++n) c[r][n] += scale * a[r][n];
+            } else {
+                for (int64_t n = 0; n < count; ++n) c[r][n] = scale * a[r][n];
+                std::fill(c[r] + count, c[r] + width, T(0));
+            }
+        }
+    }
+
     void product(const T* x, int64_t x_dims, int64_t depth, T* y, int64_t y_dims, int64_t width, const T* matrices,
                  bool reverse) {
         // At least eight blocks, so that small systems use several threads too; whatever the threads, the same blocks,
@@ -126,9 +141,14 @@ class TrackLinear {
                         a.push_back(x + (i * x_dims + from + m) * depth);
                         c.push_back(y + (i * y_dims + to + m) * width);
                     }
-                const T* b = matrices + t.matrix * s.inputs * s.outputs;
+                const bool add = reverse ? t.add_back : t.add;
                 const int rows = static_cast<int>(a.size());
-                if (reverse ? t.add_back : t.add)
+                if (t.matrix < 0) {
+                    keep(rows, a.data(), depth, c.data(), width, add);
+                    continue;
+                }
+                const T* b = matrices + t.matrix * s.inputs * s.outputs;
+                if (add)
                     gemm_nn<T, true>(rows, a.data(), static_cast<int>(depth), b, width, c.data(),
                                      static_cast<int>(width));
                 else

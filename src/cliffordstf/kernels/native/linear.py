@@ -1,6 +1,7 @@
 """Linear maps over channels, track by track, on the compiled kernels."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from typing_extensions import override
 from cliffordstf.kernels.native.kernel import padded, padded_channels, uncut
 from cliffordstf.kernels.native.library import Call, Library, LinearArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
-from cliffordstf.kernels.plan import LinearPlan
+from cliffordstf.kernels.plan import AS_IT_IS, LinearPlan
 
 IntTable: TypeAlias = NDArray[np.int32]
 
@@ -29,16 +30,17 @@ class TrackLinearSum(Operator):
         self.roles = ("feature", "parameter") * len(plan.terms)
         self._tracks, self._is_full, self._fills_source = _first_writes(plan)
         # For sums of other terms than these, in another order, and for gradients that are added to others: everything
-        # is added to what is there.
-        self._adding = [tracks.copy() for tracks in self._tracks]
-        for tracks in self._adding:
+        # is added to what is there. Derivatives with respect to matrices pass over the tracks that have none.
+        adding = [tracks.copy() for tracks in self._tracks]
+        for tracks in adding:
             tracks[:, 4:] = 1
-        # Looked up once: asking an array for its address takes longer than a small product.
-        self._addresses, self._adding_addresses = (
-            [tracks.ctypes.data for tracks in tables] for tables in (self._tracks, self._adding)
+        with_matrix = [np.ascontiguousarray(tracks[tracks[:, 3] != AS_IT_IS]) for tracks in adding]
+        self._all_have_matrices = all(
+            len(some) == len(tracks) for some, tracks in zip(with_matrix, adding, strict=True)
         )
-        self._counts = [len(tracks) for tracks in self._tracks]
-        self._components = [int(tracks[:, 2].sum()) for tracks in self._tracks]
+        self._first, self._adding, self._with_matrix = (
+            [_Table.of(tracks) for tracks in tables] for tables in (self._tracks, adding, with_matrix)
+        )
 
     @override
     def shape(self, inputs: Tensors, context: Tensors) -> tuple[int, ...]:
@@ -46,7 +48,7 @@ class TrackLinearSum(Operator):
 
     @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
-        terms = [(index, inputs[2 * index], inputs[2 * index + 1]) for index in range(len(self.plan.terms))]
+        terms = [_Term(index, inputs[2 * index], inputs[2 * index + 1]) for index in range(len(self.plan.terms))]
         return self._sum(terms, inputs[0].shape[0], inputs[1].shape[2])
 
     @override
@@ -55,7 +57,7 @@ class TrackLinearSum(Operator):
         for index in range(len(self.plan.terms)):
             x, w = inputs[2 * index : 2 * index + 2]
             whole = uncut(x)
-            terms.append((index, x.contiguous() if whole is None else whole, w.contiguous()))
+            terms.append(_Term(index, x.contiguous() if whole is None else whole, w.contiguous()))
         channels = inputs[1].shape[2]
         return self._whole_sum(terms, inputs[0].shape[0], channels)[..., :channels]
 
@@ -96,31 +98,31 @@ class TrackLinearSum(Operator):
             x, w = inputs[2 * index : 2 * index + 2]
             ux, uw = cotangents[2 * index : 2 * index + 2]
             if ux is not None:
-                terms.append((index, ux, w))
+                terms.append(_Term(index, ux, w))
             if uw is not None:
-                terms.append((index, x, uw))
+                terms.append(_Term(index, x, uw, varied=True))
         out = self._sum(terms, gradient.shape[0], gradient.shape[2])
-        return [out, *self._gradients(totals, gradient, inputs, wanted[1:], cotangents)]
+        return [out, *self._gradients(totals, gradient, inputs, wanted[1:], cotangents, varied=True)]
 
-    def _sum(self, terms: Sequence[tuple[int, Tensor, Tensor]], atoms: int, channels: int) -> Tensor:
+    def _sum(self, terms: Sequence["_Term"], atoms: int, channels: int) -> Tensor:
         out = self._whole_sum(terms, atoms, channels)
         return out if out.shape[2] == channels else out[..., :channels].contiguous()
 
-    def _whole_sum(self, terms: Sequence[tuple[int, Tensor, Tensor]], atoms: int, channels: int) -> Tensor:
+    def _whole_sum(self, terms: Sequence["_Term"], atoms: int, channels: int) -> Tensor:
         """The sum, with channels up to whole vectors; features may have more channels than their weights."""
-        like = terms[0][1]
+        like = terms[0].x
         width = padded_channels(channels, like.dtype)
-        in_order = [index for index, _, _ in terms] == list(range(len(self._tracks)))
+        in_order = [term.index for term in terms] == list(range(len(self._tracks)))
+        in_order = in_order and (self._all_have_matrices or not any(term.varied for term in terms))
         new = like.new_empty if in_order and self._is_full else like.new_zeros
         out = new(atoms, self.plan.target_dims, width)
         args, keep = (LinearArgs * len(terms))(), []
-        for arg, (index, x, w) in zip(args, terms, strict=True):
-            weights = _padded_matrices(w, x.shape[2], width)
+        for arg, term in zip(args, terms, strict=True):
+            weights = _padded_matrices(term.w, term.x.shape[2], width)
             keep.append(weights)
-            self._describe(arg, index, x.shape[2], width, atoms)
-            if not in_order:
-                arg.track = self._adding_addresses[index]
-            arg.x, arg.w, arg.y = pointer(x), pointer(weights), pointer(out)
+            tables = self._first if in_order else self._with_matrix if term.varied else self._adding
+            self._describe(arg, term.index, tables, term.x.shape[2], width, atoms)
+            arg.x, arg.w, arg.y = pointer(term.x), pointer(weights), pointer(out)
         _kernels(like.dtype).prepared_linear("forward", args, keep)()
         return out
 
@@ -131,11 +133,14 @@ class TrackLinearSum(Operator):
         inputs: Tensors,
         wanted: Sequence[bool],
         operands: Sequence[Maybe],
+        varied: bool = False,
     ) -> list[Maybe]:
         """Gradients of Σ x W with respect to the inputs, where `operands` stand for x and W themselves.
 
-        They are added to the totals where there are any.
+        They are added to the totals where there are any. If the operands are cotangents, `varied`, tracks without a
+        matrix have no part in it.
         """
+        varied = varied and not self._all_have_matrices
         results: list[Maybe] = []
         args, keep = (LinearArgs * len(self.plan.terms))(), []
         outputs = padded_channels(gradient.shape[2], gradient.dtype)
@@ -151,12 +156,11 @@ class TrackLinearSum(Operator):
             adds = total is not None and total.shape[2] == width
             dx = None
             if want_x and other_w is not None:
-                new = x.new_empty if self._fills_source[index] else x.new_zeros
+                new = x.new_empty if self._fills_source[index] and not varied else x.new_zeros
                 dx = total if adds else new(*x.shape[:2], width)
             dw = w.new_empty(w.shape[0], width, outputs) if want_w and other_x is not None else None
-            self._describe(arg, index, width, outputs, x.shape[0])
-            if adds:
-                arg.track = self._adding_addresses[index]
+            tables = self._with_matrix if varied else self._adding if adds else self._first
+            self._describe(arg, index, tables, width, outputs, x.shape[0])
             arg.g, arg.x, arg.w, arg.dx, arg.dw = (pointer(tensor) for tensor in (g, *ready, dx, dw))
             results += [dx, dw]
         _kernels(gradient.dtype).prepared_linear("backward", args, keep)()
@@ -164,11 +168,41 @@ class TrackLinearSum(Operator):
             _summed(total, _cut(result, tensor)) for total, result, tensor in zip(totals, results, inputs, strict=True)
         ]
 
-    def _describe(self, args: LinearArgs, index: int, inputs: int, outputs: int, atoms: int) -> None:
-        args.tracks, args.track, args.atoms = self._counts[index], self._addresses[index], atoms
+    def _describe(
+        self, args: LinearArgs, index: int, tables: list["_Table"], inputs: int, outputs: int, atoms: int
+    ) -> None:
+        table = tables[index]
+        args.tracks, args.track, args.atoms = table.count, table.address, atoms
         args.source, args.target = self.plan.terms[index].source_dims, self.plan.target_dims
         args.inputs, args.outputs, args.scale = inputs, outputs, self.plan.scale
-        args.threads = threads_for(atoms * self._components[index] * inputs * outputs)
+        args.threads = threads_for(atoms * table.components * inputs * outputs)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Feature and matrices of a term of the plan; `varied` if a cotangent stands for the matrices."""
+
+    index: int
+    x: Tensor
+    w: Tensor
+    varied: bool = False
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Tracks of a term as the kernel reads them.
+
+    What it asks for is looked up once: that takes longer than a small product.
+    """
+
+    tracks: IntTable
+    address: int
+    count: int
+    components: int
+
+    @classmethod
+    def of(cls, tracks: IntTable) -> "_Table":
+        return cls(tracks, tracks.ctypes.data, len(tracks), int(tracks[:, 2].sum()))
 
 
 class PreparedLinear:
@@ -202,7 +236,8 @@ class PreparedLinear:
                 args, self._tracks, self._dims[0], inputs, matrices, strict=True
             ):
                 arg.tracks, arg.track, arg.source, arg.target = len(tracks), tracks.ctypes.data, dims, self._dims[1]
-                arg.inputs, arg.outputs, arg.scale, arg.ready, arg.w = width, self._outputs, 1.0, 1, pointer(matrix)
+                arg.inputs, arg.outputs, arg.scale, arg.ready = width, self._outputs, plan.scale, 1
+                arg.w = pointer(matrix)
 
     def forward(self, features: Sequence[Tensor]) -> Tensor:
         """(atoms, components, in) of each term -> (atoms, components, out)."""

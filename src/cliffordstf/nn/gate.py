@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
 from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, scalar_gate, track_linear
-from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp, widen
+from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp, stacked
 from cliffordstf.nn.norm import TrackNorms
 
 
@@ -20,6 +20,9 @@ class NormGate(nn.Module):
         # Tracks are sorted: scalars, if there are any, come first.
         self.scalars = int(SCALAR in layout)
         self.gates = nn.ModuleDict({t.name: mlp(channels, channels, channels) for t in layout if t != SCALAR})
+        own = tuple((i, i, 1, i) for i in range(len(self.gates)))
+        bias = tuple((0, i, 1, i) for i in range(len(self.gates)))
+        self.networks = LinearPlan((LinearTerm(len(own), own), LinearTerm(1, bias)), len(own))
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out; channels beyond those of the gate are zero and stay so."""
@@ -29,17 +32,13 @@ class NormGate(nn.Module):
 
     def _logits(self, norms: Tensor) -> Tensor:
         """The networks of all gated tracks at once, (atoms, gated tracks, channels), same shape out."""
-        values = norms.transpose(0, 1)
+        values, ones = norms, norms.new_ones(len(norms), 1, 1)
         for index in (0, 2):
             layers = [cast("nn.Linear", cast("nn.Sequential", gate)[index]) for gate in self.gates.values()]
-            weights, biases = (
-                torch.stack([layer.weight for layer in layers]),
-                torch.stack([layer.bias for layer in layers]),
-            )
-            width = values.shape[2]
-            values = torch.baddbmm(widen(biases[:, None], 1, width), values, widen(weights.mT, width, width))
+            matrices, biases = stacked(layers, norms.shape[2], norms.shape[2])
+            values = track_linear(self.networks, [(values, matrices), (ones, biases)])
             values = nn.functional.silu(values) if index == 0 else values
-        return values.transpose(0, 1)
+        return values
 
 
 class ScalarGate(nn.Module):

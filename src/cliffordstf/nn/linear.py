@@ -107,6 +107,13 @@ def widen(matrices: Tensor, rows: int, columns: int) -> Tensor:
     return pad(matrices, missing) if any(missing) else matrices
 
 
+def stacked(layers: Sequence[nn.Linear], rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    """Matrices (layers, in, out) and biases (layers, 1, out) of several maps, widened to rows and columns."""
+    matrices = torch.stack([layer.weight.mT for layer in layers])
+    biases = torch.stack([layer.bias for layer in layers])[:, None]
+    return widen(matrices, rows, columns), widen(biases, 1, columns)
+
+
 SILU_GAIN = 1.6768
 """1 / sqrt(E[silu(x)²]) for standard normal x: what restores unit variance after SiLU."""
 

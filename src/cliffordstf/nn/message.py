@@ -25,7 +25,7 @@ from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, VECTOR, Layout, Tra
 from cliffordstf.kernels import NodePath, NodePlan, edge_factored, node_bilinear, track_linear
 from cliffordstf.nn.attention import EdgeAttention
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import SILU_GAIN, dense, mlp, whole_vectors, widen
+from cliffordstf.nn.linear import SILU_GAIN, dense, mlp, stacked, whole_vectors, widen
 from cliffordstf.nn.message_plan import ATTENDED, EDGE, RADIAL, MessagePlanBuilder, weighting_plan
 
 
@@ -184,18 +184,24 @@ class DualTrackMessage(nn.Module):
     def _weights(self, basis: Tensor, hidden: Tensor, envelope: Tensor, width: int) -> Tensor:
         """Functions of the distance that the plan's rows take, (pairs, rows, width)."""
         factors = envelope[:, None, None]
-        last = [cast("nn.Linear", self.edge_heads[feature]) for feature in self.features]
-        terms = [(hidden, _matrices(last, hidden.shape[2], width))] if last else []
+        heads = [cast("nn.Linear", self.edge_heads[feature]) for feature in self.features]
+        terms, biases = [], []
+        if heads:
+            matrices, bias = stacked(heads, hidden.shape[2], width)
+            terms.append((hidden, matrices))
+            biases.append(bias)
         if self.radial is not None:
             first, head = cast("nn.Linear", self.radial[0]), cast("nn.Linear", self.radial[2])
             inner = whole_vectors(self.channels)
-            weight, bias = widen(first.weight, inner, first.in_features), widen(first.bias[None], 1, inner)[0]
-            terms.append((silu(linear(basis, weight, bias))[:, None] * factors, _matrices([head], inner, width)))
-            last.append(head)
-        if last:
-            terms.append((factors, widen(torch.stack([head.bias for head in last])[:, None], 1, width)))
-        if len(self.rows) > len(last):
-            terms.append((torch.ones_like(factors), factors.new_ones(len(self.rows) - len(last), 1, width)))
+            weight, start = widen(first.weight, inner, first.in_features), widen(first.bias[None], 1, inner)[0]
+            matrices, bias = stacked([head], inner, width)
+            terms.append((silu(linear(basis, weight, start))[:, None] * factors, matrices))
+            biases.append(bias)
+        made = sum(len(bias) for bias in biases)
+        if made:
+            terms.append((factors, torch.cat(biases)))
+        if len(self.rows) > made:
+            terms.append((torch.ones_like(factors), factors.new_ones(len(self.rows) - made, 1, width)))
         return track_linear(weighting_plan(self.rows, hidden.shape[1]), terms)
 
     def _attention(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
@@ -218,11 +224,6 @@ class DualTrackMessage(nn.Module):
         right = self._stacked([f"right_{track.name}" for _, track in self.products], width)
         signs = left.new_tensor([1.0 if slot == "plus" else -1.0 for slot, _ in self.products])
         return left + right * signs[:, None, None]
-
-
-def _matrices(layers: list[nn.Linear], rows: int, columns: int) -> Tensor:
-    """Of several maps, (maps, in, out), widened."""
-    return widen(torch.stack([layer.weight.mT for layer in layers]), rows, columns)
 
 
 def message_grades(source: Layout, max_grade: int) -> tuple[Track, ...]:

@@ -5,6 +5,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from cliffordstf.bench.speed_tables import PEERS, speed_tables
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.bench.tables import all_tables
@@ -46,11 +48,13 @@ def test_the_measured_tables_are_what_the_results_say():
     assert (ROOT / "docs" / "speed-measured.md").read_text(encoding="utf-8") == expected
 
 
-def test_the_rmd17_tables_are_what_the_results_say():
-    results = read_results(ROOT / "results" / "rmd17")
+@pytest.mark.parametrize("study", sorted({folder.name for folder in (ROOT / "results").iterdir()} - {"speed"}))
+def test_tables_are_what_the_results_say(study):
+    results = read_results(ROOT / "results" / study)
+    assert results
     assert all(result["commit"] and "+" not in result["commit"] for result in results)
     expected = "\n".join(table.markdown() for table in all_tables(results))
-    assert (ROOT / "docs" / "rmd17.md").read_text(encoding="utf-8") == expected
+    assert (ROOT / "docs" / f"{study}.md").read_text(encoding="utf-8") == expected
 
 
 def test_the_ratios_in_the_readme_are_what_the_results_say():

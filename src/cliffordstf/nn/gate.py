@@ -32,7 +32,7 @@ class NormGate(nn.Module):
 
     def _logits(self, norms: Tensor) -> Tensor:
         """The networks of all gated tracks at once, (atoms, gated tracks, channels), same shape out."""
-        values, ones = norms, norms.new_ones(len(norms), 1, 1)
+        values, ones = norms, norms.new_ones(norms.shape[0], 1, 1)
         for index in (0, 2):
             layers = [cast("nn.Linear", cast("nn.Sequential", gate)[index]) for gate in self.gates.values()]
             matrices, biases = stacked(layers, norms.shape[2], norms.shape[2])

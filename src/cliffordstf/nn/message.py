@@ -207,7 +207,7 @@ class DualTrackMessage(nn.Module):
     def _attention(self, scalars: Tensor, basis: Tensor, geometry: Geometry) -> Tensor:
         """What multiplies the plan's rows on each edge, (edges, rows): attention, or one."""
         if self.attention is None:
-            return scalars.new_ones(len(geometry.edges.senders), len(self.rows))
+            return scalars.new_ones(geometry.edges.senders.shape[0], len(self.rows))
         alpha = self.attention(scalars, basis, geometry)
         ones = torch.ones_like(alpha)
         return torch.stack([alpha if row.startswith(ATTENDED) else ones for row in self.rows], dim=1)

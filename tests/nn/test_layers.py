@@ -202,7 +202,13 @@ def test_sums_add_the_tracks_that_the_target_has(generator):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: TrackLinear(FULL, CHANNELS, CHANNELS, bias=True), lambda: TrackNorm(FULL, CHANNELS)]
+    "make",
+    [
+        lambda: TrackLinear(FULL, CHANNELS, CHANNELS, bias=True),
+        lambda: TrackNorm(FULL, CHANNELS),
+        lambda: NormGate(FULL, CHANNELS),
+    ],
+    ids=["linear", "norm", "norm gate"],
 )
 def test_channels_that_a_layer_does_not_have_stay_zero(make, generator):
     layer = make().double()

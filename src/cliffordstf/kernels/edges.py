@@ -50,11 +50,11 @@ class EdgeIndex(NamedTuple):
 
 @dataclass(frozen=True)
 class EdgeCounts:
-    """Sizes of an `EdgeIndex` that are known without looking at its values."""
+    """Sizes of an `EdgeIndex` that are known without looking at its values; no edges where only atoms count."""
 
     atoms: int
-    edges: int
-    pairs: int
+    edges: int = 0
+    pairs: int = 0
 
     @classmethod
     def of(cls, index: EdgeIndex) -> "EdgeCounts":

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from cliffordstf.kernels.replay import add
+
 Role = Literal["feature", "geometry", "parameter"]
 Wanted = Literal["all", "geometry", "parameter"]
 Tensors = Sequence[Tensor]
@@ -192,7 +194,7 @@ class Operator:
 def _added(totals: Sequence[Maybe], results: Sequence[Maybe]) -> list[Maybe]:
     """Results, in the totals where there are any."""
     return [
-        total if result is None else result if total is None else total.add_(result)
+        total if result is None else result if total is None else add(total, result)
         for total, result in zip(totals, results, strict=True)
     ]
 

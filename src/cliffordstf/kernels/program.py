@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cliffordstf.kernels.operator import THIRD_DERIVATIVE, Maybe, Operator, Tensors, recorder
+from cliffordstf.kernels.replay import add
 
 Mask = Sequence[bool]
 
@@ -32,7 +33,8 @@ class Program:
 
     Attributes:
         given, made: Places of the values that came from outside and of those that a step made.
-        shown: Places of the made values that are seen outside.
+        shown: Places of the made values that are seen outside, whose gradients belong to others.
+        originals: The given values themselves, kept alive, or another tensor might get their identity.
     """
 
     def __init__(self) -> None:
@@ -40,9 +42,9 @@ class Program:
         self.given: list[int] = []
         self.made: list[int] = []
         self.shown: set[int] = set()
+        self.originals: list[Tensor] = []
         self._values: list[Tensor] = []
         self._places: dict[int, int] = {}
-        self._originals: list[Tensor] = []
 
     def run(self, operator: Operator, inputs: Tensors, context: Tensors) -> Tensor:
         """Run an operator and write it down; the result is a value of this program, without a graph of its own."""
@@ -54,20 +56,28 @@ class Program:
 
     def finish(self, results: Tensors) -> list[Tensor]:
         """The results, as outputs of one node of the graph. The program forgets the values: the node keeps them."""
-        shown = [self._places[id(result)] for result in results]
+        shown = [self.place(result) for result in results]
         self.shown = set(shown)
-        values, self._values, self._places, self._originals = self._values, [], {}, []
+        values, self._values, self._places, self.originals = self._values, [], {}, []
         given, made = [values[place] for place in self.given], [values[place] for place in self.made]
         outputs = dict(zip(self.made, _Run.apply(self, made, *given), strict=True))  # type: ignore[no-untyped-call]
         return [outputs[place] for place in shown]
+
+    @property
+    def values(self) -> list[Tensor]:
+        """All values, by place, while the program is not finished."""
+        return self._values
+
+    def place(self, tensor: Tensor) -> int:
+        """Where a tensor is that was given, or that a step made."""
+        return self._places[id(tensor)]
 
     def _place(self, tensor: Tensor) -> int:
         if id(tensor) not in self._places:
             ready = tensor.contiguous()
             self.given.append(self._add(ready))
             self._places[id(tensor)] = self.given[-1]
-            # Kept alive, or another tensor might get its identity.
-            self._originals.append(tensor)
+            self.originals.append(tensor)
         return self._places[id(tensor)]
 
     def _add(self, tensor: Tensor) -> int:
@@ -92,12 +102,20 @@ class Program:
             needs[step.output] = any(found[-1])
         return found
 
-    def backward(self, gradients: Sequence[Maybe], values: Tensors, masks: Sequence[Mask]) -> list[Maybe]:
+    def backward(
+        self,
+        gradients: Sequence[Maybe],
+        values: Tensors,
+        masks: Sequence[Mask],
+        of_given: Sequence[Maybe] | None = None,
+    ) -> list[Maybe]:
         """Gradients of all values, by place, from those of the made values that came from outside.
 
-        The gradients of values that are not shown can only come from `second`; they are added to in place.
+        The gradients of values that are not shown can only come from `second`; they are added to in place, and so are
+        those of given values if there are any to start with.
         """
-        sums = self.arrange([None] * len(self.given), [None if g is None else g.contiguous() for g in gradients])
+        start = [None] * len(self.given) if of_given is None else of_given
+        sums = self.arrange(start, [None if g is None else g.contiguous() for g in gradients])
         for step, mask in zip(reversed(self.steps), reversed(masks), strict=True):
             gradient = sums[step.output]
             if gradient is None or not any(mask):
@@ -160,7 +178,7 @@ def _merge(step: Step, sums: list[Maybe], found: Sequence[Maybe]) -> None:
         if result is None:
             continue
         if place in step.inputs[:index] and total is not None:
-            total.add_(result)
+            add(total, result)
         else:
             sums[place] = result
 

@@ -1,13 +1,14 @@
 """Components of a feature, as an operator of a recorded program."""
 
 from collections.abc import Sequence
+from functools import partial
 
-import torch
 from torch import Tensor
 from typing_extensions import override
 
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import TakePlan
+from cliffordstf.kernels.replay import add, do, zeros
 
 
 class Take(Operator):
@@ -26,11 +27,14 @@ class Take(Operator):
     @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
         # A copy: the value is kept apart from the feature that it is a part of.
-        return self._part(inputs[0]).clone(memory_format=torch.contiguous_format)
+        part = self._part(inputs[0])
+        result = part.new_empty(part.shape)
+        do(partial(result.copy_, part))
+        return result
 
     @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
-        return self.add_backward([inputs[0].new_zeros(inputs[0].shape)], gradient, inputs, context, wanted)
+        return self.add_backward([zeros(inputs[0], *inputs[0].shape)], gradient, inputs, context, wanted)
 
     @override
     def add_backward(
@@ -39,7 +43,7 @@ class Take(Operator):
         (total,) = totals
         if total is None:
             return self.backward(gradient, inputs, context, wanted)
-        self._part(total).add_(gradient)
+        add(self._part(total), gradient)
         return [total]
 
     @override

@@ -84,7 +84,7 @@ class DefaultModel(nn.Module):
         radial = self.radial(geometry.distances)
 
         def scalars() -> list[Tensor]:
-            return self._layer_scalars(features, species, radial, geometry.directions, geometry.edges)
+            return self.layer_scalars(features, species, radial, geometry.directions, geometry.edges)
 
         energies = features.new_zeros(species.shape[0])
         found = one_node(scalars, [features, geometry.directions], self.config.lmax)
@@ -92,7 +92,7 @@ class DefaultModel(nn.Module):
             energies = energies + readout(values[:, 0])[:, 0]
         return ModelOutput(energies)
 
-    def _layer_scalars(
+    def layer_scalars(
         self, features: Tensor, species: Tensor, radial: Sequence[Tensor], directions: Tensor, edges: EdgeIndex
     ) -> list[Tensor]:
         """The scalars that each layer puts out, (atoms, 1, channels)."""

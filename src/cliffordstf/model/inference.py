@@ -118,7 +118,7 @@ def _written(model: DefaultModel) -> _Written:
 
     A change in place is seen by the weight's version, which writing through `.data` does not raise: use `no_grad`.
     """
-    state = tuple(map(_state, _parameters(model)))
+    state = tuple(map(_state, parameters_of(model)))
     found = _known.get(model)
     if found is None or found[0] != state:
         found = _known[model] = (state, _Written(model))
@@ -129,7 +129,7 @@ def _state(tensor: Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), -1 if tensor.is_inference() else tensor._version
 
 
-def _parameters(module: nn.Module) -> Iterator[nn.Parameter]:
+def parameters_of(module: nn.Module) -> Iterator[nn.Parameter]:
     """All parameters, ten times faster than `Module.parameters`, which also makes their names."""
     modules = [module]
     for part in modules:

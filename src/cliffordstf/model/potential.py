@@ -15,6 +15,7 @@ from cliffordstf.kernels.operator import is_traced
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.inference import can_infer, pair_gradients
 from cliffordstf.model.reference import AtomicReference
+from cliffordstf.model.training import can_train, trained_pair_gradients
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -98,8 +99,8 @@ class Potential(nn.Module):
         self.check(batch)
         species = self.species_of_number[batch.numbers]
         by_gradient = forces and self.force_mode == "conservative"
-        if (by_gradient or stress) and not train and self.force_mode == "conservative" and self._infers(batch):
-            return self._inferred(batch, species, stress)
+        if (by_gradient or stress) and self.force_mode == "conservative" and self._is_written_out(batch, train):
+            return self._written_out(batch, species, stress, train)
         with torch.set_grad_enabled(train or by_gradient or stress):
             strained, leaves = self._with_leaves(batch, by_gradient, stress)
             output = self.model(strained, species)
@@ -121,30 +122,30 @@ class Potential(nn.Module):
             result_forces = None if result_forces is None else result_forces.detach()
         return Prediction(energy, atom_energies, result_forces, result_stress)
 
-    def _infers(self, batch: Batch) -> bool:
-        """Whether the written-out gradient serves this batch, as it does for numbers but not for tracers."""
+    def _is_written_out(self, batch: Batch, train: bool) -> bool:
+        """Whether gradients that are written out serve this batch, as they do for numbers but not for tracers."""
         if self.pooling == "mean" or is_traced([batch.positions]):
             return False
-        return can_infer(self.model, batch.positions.device)
+        return can_train(self.model, batch) if train else can_infer(self.model, batch.positions.device)
 
-    @torch.no_grad()
-    def _inferred(self, batch: Batch, species: Tensor, stress: bool) -> Prediction:
-        """Energy, forces and stress without autograd."""
+    def _written_out(self, batch: Batch, species: Tensor, stress: bool, train: bool) -> Prediction:
+        """Energy, forces and stress without autograd, or with a graph that leads to the weights alone."""
         assert isinstance(self.model, DefaultModel)
-        found = pair_gradients(self.model, batch, species)
-        atom_energies = self.reference(found.atom_energies, species)
-        energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
-        gradients = found.gradients.double() * self.reference.scale
-        straight = batch.edges.pair_edges[:, 0]
-        senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)
-        forces = torch.zeros_like(batch.positions)
-        forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
-        if not stress:
-            return Prediction(energy, atom_energies, forces)
-        virials = batch.pair_vectors()[:, :, None] * gradients[:, None, :]
-        structures = batch.structure_of_atom.index_select(0, receivers)
-        strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
-        return Prediction(energy, atom_energies, forces, self._stress(strain, batch))
+        with torch.set_grad_enabled(train):
+            found = (trained_pair_gradients if train else pair_gradients)(self.model, batch, species)
+            atom_energies = self.reference(found.atom_energies, species)
+            energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
+            gradients = found.gradients.double() * self.reference.scale
+            straight = batch.edges.pair_edges[:, 0]
+            senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)
+            forces = torch.zeros_like(batch.positions)
+            forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
+            if not stress:
+                return Prediction(energy, atom_energies, forces)
+            virials = batch.pair_vectors()[:, :, None] * gradients[:, None, :]
+            structures = batch.structure_of_atom.index_select(0, receivers)
+            strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
+            return Prediction(energy, atom_energies, forces, self._stress(strain, batch))
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch with unknown elements or too short neighbour lists."""

@@ -15,6 +15,7 @@ from cliffordstf.kernels.native.kernel import padded, padded_channels
 from cliffordstf.kernels.native.linear import PreparedLinear
 from cliffordstf.kernels.native.node import NodeBilinear
 from cliffordstf.model.tape import Tape
+from cliffordstf.nn.dual import value_and_gradient
 from cliffordstf.nn.interaction import DefaultInteraction
 from cliffordstf.nn.linear import SILU_GAIN
 
@@ -155,16 +156,8 @@ class Stage:
         """Energies and, at once, their gradient with respect to the scalars of the output, (atoms, channels)."""
         network = self.owner.readout
         channels = cast("nn.Linear", network[0]).in_features
-        inputs = [self._scalars(self.output)[:, :channels]]
-        for layer in network:
-            inputs.append(layer(inputs[-1]))
-        self.energies.copy_(inputs.pop()[:, 0])
-        gradient = cast("nn.Linear", network[-1]).weight
-        for layer, value in zip(reversed(list(network)[:-1]), reversed(inputs[:-1]), strict=True):
-            if isinstance(layer, nn.Linear):
-                gradient = gradient @ layer.weight
-            else:
-                gradient = torch.ops.aten.silu_backward(gradient.expand_as(value), value)
+        energies, gradient = value_and_gradient(network, self._scalars(self.output)[:, :channels])
+        self.energies.copy_(energies)
         self.slopes[:, :channels] = gradient
 
     def _scalars(self, output: Tensor) -> Tensor:

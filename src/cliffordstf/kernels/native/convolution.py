@@ -1,6 +1,7 @@
 """The edge operator in the frames of the edges, on the compiled kernels."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,6 @@ class _Tables:
         self.args.lmax = max(2, plan.degree)
         self.args.size = _STF2 + sum((2 * degree + 1) ** 2 for degree in range(2, self.args.lmax + 1))
         self._raise(self.args.lmax)
-        cost = frame_cost(plan)
-        self.work = cost.source_matrices + cost.target_matrices + cost.products
 
     def _integers(self, values: ArrayLike) -> int:
         self._keep.append(np.array(values, dtype=np.int32))
@@ -192,15 +191,24 @@ class EdgeConvolution(EdgeKernel[_Tables]):
     @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> ConvolutionArgs:
         index = EdgeIndex(*context)
-        tables, counts = self.tables(inputs[0].dtype), EdgeCounts.of(index)
-        args = ConvolutionArgs.from_buffer_copy(tables.args)
-        args.atoms, args.edges, args.channels = counts.atoms, counts.edges, width
-        args.pairs, args.radial = counts.pairs, inputs[1].shape[1]
+        args = ConvolutionArgs.from_buffer_copy(self.tables(inputs[0].dtype).args)
+        args.channels, args.radial = width, inputs[1].shape[1]
         args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
         args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
         args.pair = index.pair.data_ptr()
         args.turned, args.pair_edges = index.turned.data_ptr(), index.pair_edges.data_ptr()
-        args.chunks = chunks_for(counts.edges, 128)
-        per_channel = tables.work + args.radial * args.numbers // 2
-        args.threads = threads_for(counts.edges * width * per_channel)
+        self.resize(args, EdgeCounts.of(index))
         return args
+
+    @override
+    def resize(self, args: ConvolutionArgs, counts: EdgeCounts) -> None:
+        args.atoms, args.edges, args.pairs = counts.atoms, counts.edges, counts.pairs
+        args.chunks = chunks_for(counts.edges, 128)
+        per_channel = self._work + args.radial * args.numbers // 2
+        args.threads = threads_for(counts.edges * args.channels * per_channel)
+
+    @cached_property
+    def _work(self) -> int:
+        """Multiply-adds of an edge and channel, without those that make the weights."""
+        cost = frame_cost(self.plan)
+        return cost.source_matrices + cost.target_matrices + cost.products

@@ -108,19 +108,24 @@ class _MatrixKernel(EdgeKernel[_Tables]):
     @override
     def arguments(self, inputs: Tensors, context: Tensors, width: int) -> EdgeArgs:
         plan, index = self.plan, EdgeIndex(*context)
-        tables, counts = self.tables(inputs[0].dtype), EdgeCounts.of(index)
+        tables = self.tables(inputs[0].dtype)
         args = EdgeArgs()
         args.paths, args.matrix, args.source = len(plan.paths), tables.matrix, plan.source_dims
         args.edge, args.target, args.rows = plan.edge_dims, plan.target_dims, plan.weight_rows
         for name, address in zip(_TABLES, tables.addresses, strict=True):
             setattr(args, name, address)
-        args.atoms, args.edges, args.channels = counts.atoms, counts.edges, width
+        args.channels = width
         args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
         args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
-        args.pairs, args.pair, args.pair_edges = counts.pairs, index.pair.data_ptr(), index.pair_edges.data_ptr()
-        args.chunks = chunks_for(counts.edges)
-        args.threads = threads_for(counts.edges * width * tables.matrix)
+        args.pair, args.pair_edges = index.pair.data_ptr(), index.pair_edges.data_ptr()
+        self.resize(args, EdgeCounts.of(index))
         return args
+
+    @override
+    def resize(self, args: EdgeArgs, counts: EdgeCounts) -> None:
+        args.atoms, args.edges, args.pairs = counts.atoms, counts.edges, counts.pairs
+        args.chunks = chunks_for(counts.edges)
+        args.threads = threads_for(counts.edges * args.channels * args.matrix)
 
 
 class EdgeTrilinear(_MatrixKernel):

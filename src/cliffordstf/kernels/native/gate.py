@@ -1,14 +1,17 @@
 """The scalar gate on the compiled kernels."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from torch import Tensor
 from typing_extensions import override
 
+from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.library import Call, GateArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import GatePlan
+from cliffordstf.kernels.replay import add, do
 
 
 class ScalarGate(Operator):
@@ -31,7 +34,7 @@ class ScalarGate(Operator):
     @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
         call, out = self.prepare_forward(inputs)
-        call()
+        do(call)
         return out
 
     def prepare_forward(self, inputs: Tensors) -> tuple[Call, Tensor]:
@@ -49,7 +52,7 @@ class ScalarGate(Operator):
         self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
     ) -> list[Maybe]:
         call, results = self.prepare_backward(gradient, inputs, totals[0] if wanted[0] else None)
-        call()
+        do(call)
         return _sums(totals, results, wanted)
 
     def prepare_backward(self, gradient: Tensor, inputs: Tensors, total: Maybe = None) -> tuple[Call, list[Tensor]]:
@@ -85,18 +88,23 @@ class ScalarGate(Operator):
         args.g, args.add_x = pointer(gradient), int(total is not None)
         args.ux, args.uz, args.ub = (pointer(cotangent) for cotangent in cotangents)
         args.out, args.dx, args.dz, args.db = (pointer(result) for result in results)
-        _prepared("second", gradient, args, (gradient, cotangents, inputs))()
+        do(_prepared("second", gradient, args, (gradient, cotangents, inputs, results)))
         return _sums([None, *totals], results, wanted)
 
     def _args(self, inputs: Tensors) -> GateArgs:
         args, (atoms, components, channels) = GateArgs(), inputs[0].shape
         args.tracks, args.track = len(self._tracks), self._address
-        args.atoms, args.components, args.channels = atoms, components, channels
+        args.components, args.channels = components, channels
         args.x, args.z, args.b = (pointer(tensor) for tensor in inputs)
         args.silu_gain, args.sigmoid_gain = self.plan.silu_gain, self.plan.sigmoid_gain
-        args.chunks = max(1, min(64, atoms // 8))
-        args.threads = threads_for(10 * atoms * components * channels)
+        _resize(args, EdgeCounts(atoms))
         return args
+
+
+def _resize(args: GateArgs, counts: EdgeCounts) -> None:
+    args.atoms = counts.atoms
+    args.chunks = max(1, min(64, counts.atoms // 8))
+    args.threads = threads_for(10 * counts.atoms * args.components * args.channels)
 
 
 def _results(inputs: Tensors, total: Maybe) -> list[Tensor]:
@@ -111,11 +119,11 @@ def _sums(totals: Sequence[Maybe], results: Sequence[Tensor], wanted: Sequence[b
         if not want:
             found.append(total)
         else:
-            found.append(result if total is None or result is total else total.add_(result))
+            found.append(result if total is None or result is total else add(total, result))
     return found
 
 
 def _prepared(name: str, like: Tensor, args: GateArgs, keep: object) -> Call:
     kernels = library(like.dtype)
     assert kernels is not None
-    return kernels.prepared(f"gate_{name}", args, (like, keep))
+    return kernels.prepared(f"gate_{name}", args, (like, keep), partial(_resize, args))

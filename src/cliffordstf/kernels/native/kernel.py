@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from typing_extensions import override
 
+from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.library import Args, Call, library, pointer
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
+from cliffordstf.kernels.replay import add, do
 
 
 class MultilinearKernel(Operator):
@@ -32,10 +35,14 @@ class MultilinearKernel(Operator):
         """Everything but operands and results, for channels padded to `width`."""
         raise NotImplementedError
 
+    def resize(self, args: Any, counts: EdgeCounts) -> None:
+        """Set the arguments that depend on how many atoms and edges there are."""
+        raise NotImplementedError
+
     @override
     def forward(self, inputs: Tensors, context: Tensors) -> Tensor:
         call, out = self.prepare_forward(inputs, context)
-        call()
+        do(call)
         return _cut(out, inputs[0].shape[-1])
 
     @override
@@ -66,7 +73,7 @@ class MultilinearKernel(Operator):
     @override
     def backward(self, gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]) -> list[Maybe]:
         call, results = self.prepare_backward(gradient, inputs, context, wanted)
-        call()
+        do(call)
         return self._finished(results, inputs, None)
 
     @override
@@ -74,7 +81,7 @@ class MultilinearKernel(Operator):
         self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
     ) -> list[Maybe]:
         call, results = self.prepare_backward(gradient, inputs, context, wanted, totals)
-        call()
+        do(call)
         return self._finished(results, inputs, totals)
 
     def prepare_backward(
@@ -132,7 +139,7 @@ class MultilinearKernel(Operator):
         args.g, args.out = pointer(g), out.data_ptr()
         keep = [*self._set(args, "", inputs, width), *self._set(args, "u", cotangents, width)]
         results = self._results(args, inputs, width, wanted[1:], totals)
-        self._call("second", gradient, args, (g, keep))()
+        do(self._call("second", gradient, args, (g, keep, out, results, context)))
         return [_cut(out, gradient.shape[-1]), *self._finished(results, inputs, totals)]
 
     def _set(self, args: Args, prefix: str, tensors: Sequence[Maybe], width: int) -> list[Maybe]:
@@ -176,13 +183,13 @@ class MultilinearKernel(Operator):
             elif result is total or total is None:
                 found.append(_cut(result, tensor.shape[-1]))
             else:
-                found.append(total.add_(_cut(result, tensor.shape[-1])))
+                found.append(add(total, _cut(result, tensor.shape[-1])))
         return found
 
     def _call(self, name: str, like: Tensor, args: Args, keep: object) -> Call:
         kernels = library(like.dtype)
         assert kernels is not None
-        return kernels.prepared(f"{self.family}_{name}", args, keep)
+        return kernels.prepared(f"{self.family}_{name}", args, keep, partial(self.resize, args))
 
 
 def padded_channels(channels: int, dtype: torch.dtype) -> int:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.build import BuildError, built_library
 
 logger = logging.getLogger(__name__)
@@ -162,9 +163,10 @@ class Call:
         arguments: What it takes.
         keep: Whatever the addresses point to.
         cleared: Results of which the kernel writes only some components: they are set to zero before.
+        resized: Sets what in the arguments depends on how many atoms and edges there are.
     """
 
-    __slots__ = ("_arguments", "_cleared", "_function", "_keep", "name")
+    __slots__ = ("_arguments", "_cleared", "_function", "_keep", "_resized", "name")
 
     def __init__(
         self,
@@ -173,15 +175,21 @@ class Call:
         arguments: tuple[Any, ...],
         keep: object,
         cleared: Sequence[Tensor] = (),
+        resized: Callable[[EdgeCounts], None] | None = None,
     ) -> None:
         self.name, self._function, self._arguments, self._keep = name, function, arguments, keep
-        self._cleared = cleared
+        self._cleared, self._resized = cleared, resized
 
     def __call__(self) -> None:
         """Run the kernel; the interpreter's lock is released meanwhile."""
         for tensor in self._cleared:
             tensor.zero_()
         self._function(*self._arguments)
+
+    def resize(self, counts: EdgeCounts) -> None:
+        """Let the kernel work on so many atoms and edges, at the addresses that it has."""
+        assert self._resized is not None
+        self._resized(counts)
 
 
 class Library:
@@ -217,16 +225,23 @@ class Library:
         """Run a kernel."""
         self.prepared(name, args, None)()
 
-    def prepared(self, name: str, args: Args, keep: object) -> Call:
+    def prepared(
+        self, name: str, args: Args, keep: object, resized: Callable[[EdgeCounts], None] | None = None
+    ) -> Call:
         """A kernel to be run later, perhaps more than once."""
-        return Call(name, self._functions[name], (ctypes.byref(args),), (args, keep))
+        return Call(name, self._functions[name], (ctypes.byref(args),), (args, keep), (), resized)
 
     def prepared_linear(
-        self, name: str, args: "ctypes.Array[LinearArgs]", keep: object, cleared: Sequence[Tensor] = ()
+        self,
+        name: str,
+        args: "ctypes.Array[LinearArgs]",
+        keep: object,
+        cleared: Sequence[Tensor] = (),
+        resized: Callable[[EdgeCounts], None] | None = None,
     ) -> Call:
         """A linear kernel on several terms, to be run later."""
         whole = f"linear_{name}"
-        return Call(whole, self._functions[whole], (args, len(args)), keep, cleared)
+        return Call(whole, self._functions[whole], (args, len(args)), keep, cleared, resized)
 
 
 @cache

@@ -1,7 +1,9 @@
 """Linear maps over channels, track by track, on the compiled kernels."""
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -10,10 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
+from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.kernel import padded, padded_channels, uncut
 from cliffordstf.kernels.native.library import Call, Library, LinearArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import AS_IT_IS, LinearPlan
+from cliffordstf.kernels.replay import add, do
 
 IntTable: TypeAlias = NDArray[np.int32]
 
@@ -114,16 +118,16 @@ class TrackLinearSum(Operator):
         width = padded_channels(channels, like.dtype)
         in_order = [term.index for term in terms] == list(range(len(self._tracks)))
         in_order = in_order and (self._all_have_matrices or not any(term.varied for term in terms))
-        new = like.new_empty if in_order and self._is_full else like.new_zeros
-        out = new(atoms, self.plan.target_dims, width)
-        args, keep = (LinearArgs * len(terms))(), []
+        out = like.new_empty(atoms, self.plan.target_dims, width)
+        cleared = () if in_order and self._is_full else (out,)
+        args, keep, work = (LinearArgs * len(terms))(), [], []
         for arg, term in zip(args, terms, strict=True):
             weights = _padded_matrices(term.w, term.x.shape[2], width)
             keep.append(weights)
             tables = self._first if in_order else self._with_matrix if term.varied else self._adding
-            self._describe(arg, term.index, tables, term.x.shape[2], width, atoms)
+            work.append(self._describe(arg, term.index, tables, term.x.shape[2], width))
             arg.x, arg.w, arg.y = pointer(term.x), pointer(weights), pointer(out)
-        _kernels(like.dtype).prepared_linear("forward", args, keep)()
+        do(_prepared("forward", like, args, work, (terms, keep, out), cleared))
         return out
 
     def _gradients(
@@ -142,7 +146,7 @@ class TrackLinearSum(Operator):
         """
         varied = varied and not self._all_have_matrices
         results: list[Maybe] = []
-        args, keep = (LinearArgs * len(self.plan.terms))(), []
+        args, keep, cleared, work = (LinearArgs * len(self.plan.terms))(), [], [], []
         outputs = padded_channels(gradient.shape[2], gradient.dtype)
         g = padded(gradient, outputs)
         for index, arg in enumerate(args):
@@ -156,26 +160,26 @@ class TrackLinearSum(Operator):
             adds = total is not None and total.shape[2] == width
             dx = None
             if want_x and other_w is not None:
-                new = x.new_empty if self._fills_source[index] and not varied else x.new_zeros
-                dx = total if adds else new(*x.shape[:2], width)
+                dx = total if adds else x.new_empty(*x.shape[:2], width)
+                if dx is not None and not adds and (varied or not self._fills_source[index]):
+                    cleared.append(dx)
             dw = w.new_empty(w.shape[0], width, outputs) if want_w and other_x is not None else None
             tables = self._with_matrix if varied else self._adding if adds else self._first
-            self._describe(arg, index, tables, width, outputs, x.shape[0])
+            work.append(self._describe(arg, index, tables, width, outputs))
             arg.g, arg.x, arg.w, arg.dx, arg.dw = (pointer(tensor) for tensor in (g, *ready, dx, dw))
             results += [dx, dw]
-        _kernels(gradient.dtype).prepared_linear("backward", args, keep)()
+        do(_prepared("backward", gradient, args, work, (g, keep, results), cleared))
         return [
             _summed(total, _cut(result, tensor)) for total, result, tensor in zip(totals, results, inputs, strict=True)
         ]
 
-    def _describe(
-        self, args: LinearArgs, index: int, tables: list["_Table"], inputs: int, outputs: int, atoms: int
-    ) -> None:
+    def _describe(self, args: LinearArgs, index: int, tables: list["_Table"], inputs: int, outputs: int) -> int:
+        """Fill in what does not depend on the number of atoms; multiply-adds of each of them."""
         table = tables[index]
-        args.tracks, args.track, args.atoms = table.count, table.address, atoms
+        args.tracks, args.track = table.count, table.address
         args.source, args.target = self.plan.terms[index].source_dims, self.plan.target_dims
         args.inputs, args.outputs, args.scale = inputs, outputs, self.plan.scale
-        args.threads = threads_for(atoms * table.components * inputs * outputs)
+        return table.components * inputs * outputs
 
 
 @dataclass(frozen=True)
@@ -307,7 +311,7 @@ def _padded_matrices(matrices: Maybe, inputs: int, outputs: int) -> Maybe:
 def _summed(total: Maybe, result: Maybe) -> Maybe:
     if total is None or result is None:
         return result if total is None else total
-    return total if result is total else total.add_(result)
+    return total if result is total else add(total, result)
 
 
 def _cut(result: Maybe, like: Tensor) -> Maybe:
@@ -315,6 +319,24 @@ def _cut(result: Maybe, like: Tensor) -> Maybe:
     if result is None or result.shape == like.shape:
         return result
     return result[:, : like.shape[1], : like.shape[2]].contiguous()
+
+
+def _prepared(
+    name: str,
+    like: Tensor,
+    args: ctypes.Array[LinearArgs],
+    work: Sequence[int],
+    keep: object,
+    cleared: Sequence[Tensor],
+) -> Call:
+    """The kernel on as many atoms as there are rows in `like`."""
+    _resize(args, work, EdgeCounts(like.shape[0]))
+    return _kernels(like.dtype).prepared_linear(name, args, (like, keep), cleared, partial(_resize, args, work))
+
+
+def _resize(args: ctypes.Array[LinearArgs], work: Sequence[int], counts: EdgeCounts) -> None:
+    for arg, per_atom in zip(args, work, strict=True):
+        arg.atoms, arg.threads = counts.atoms, threads_for(counts.atoms * per_atom)
 
 
 def _kernels(dtype: torch.dtype) -> Library:

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
+from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.kernel import MultilinearKernel
 from cliffordstf.kernels.native.library import NodeArgs, threads_for
 from cliffordstf.kernels.operator import Tensors
@@ -62,11 +63,15 @@ class NodeBilinear(MultilinearKernel):
         args.paths, args.left, args.right = len(plan.paths), plan.left_dims, plan.right_dims
         args.target, args.rows = plan.target_dims, inputs[2].shape[1]
         args.path, args.entry = self._path_address, self._addresses[inputs[0].dtype]
-        atoms = inputs[0].shape[0]
-        args.atoms, args.channels, args.groups = atoms, width, inputs[2].shape[0]
+        args.channels, args.groups = width, inputs[2].shape[0]
         args.group = context[0].data_ptr() if context else None
-        # Every chunk of atoms has partial sums for the weights of all groups: few chunks if these are large.
-        chunks = max(8, min(64, 2**20 // (inputs[2].shape[0] * inputs[2].shape[1] * width)))
-        args.chunks = max(1, min(chunks, atoms // 8))
-        args.threads = threads_for(atoms * width * self._count)
+        self.resize(args, EdgeCounts(inputs[0].shape[0]))
         return args
+
+    @override
+    def resize(self, args: NodeArgs, counts: EdgeCounts) -> None:
+        args.atoms = counts.atoms
+        # Every chunk of atoms has partial sums for the weights of all groups: few chunks if these are large.
+        chunks = max(8, min(64, 2**20 // (args.groups * args.rows * args.channels)))
+        args.chunks = max(1, min(chunks, counts.atoms // 8))
+        args.threads = threads_for(counts.atoms * args.channels * self._count)

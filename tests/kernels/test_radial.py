@@ -1,4 +1,4 @@
-"""The radial kernel of inference against the network in PyTorch."""
+"""The radial functions of inference and of training against the network in PyTorch."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 
 from cliffordstf.kernels import kernel_name
 from cliffordstf.kernels.native.radial import PreparedRadial
-from cliffordstf.nn.radial import RadialFunctions
+from cliffordstf.nn.radial import DualRadial, RadialFunctions
 
 pytestmark = pytest.mark.skipif(kernel_name() != "compiled", reason="the kernels cannot be compiled here")
 
@@ -27,10 +27,11 @@ def test_values_and_slopes_equal_the_network(dtype, tolerance, depth, width, fun
             parameter.add_(0.3 * torch.randn_like(parameter))
         distances = torch.cat([torch.linspace(0.4, 5.2, 43), torch.tensor([5.0])]).to(dtype)
         values, slopes = radial._values_and_slopes(distances)
-        found_values, found_slopes = prepared(radial)(distances)
-    for expected, found in ((values, found_values), (slopes[:, :, 0], found_slopes)):
-        parts = torch.stack(expected.chunk(layers, dim=1))
-        torch.testing.assert_close(found, parts, rtol=tolerance, atol=tolerance * float(parts.abs().max()))
+        compiled, dual = prepared(radial)(distances), DualRadial(radial).forward(distances)
+    for results in (compiled, dual):
+        for expected, found in zip((values, slopes[:, :, 0]), results, strict=True):
+            parts = torch.stack(expected.chunk(layers, dim=1))
+            torch.testing.assert_close(found, parts, rtol=tolerance, atol=tolerance * float(parts.abs().max()))
 
 
 def test_large_and_not_a_number_go_through():

@@ -1,6 +1,8 @@
 """Training on memory that stays, against autograd on plain PyTorch."""
 
+import copy
 import gc
+import threading
 import weakref
 
 import pytest
@@ -8,6 +10,7 @@ import torch
 
 import cliffordstf
 from cliffordstf.kernels import kernel_name, plain_pytorch
+from cliffordstf.kernels.native.muon import update_matrices
 from cliffordstf.model import training
 from cliffordstf.model.potential import Potential
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
@@ -47,8 +50,15 @@ def gradients(potential, structures, stress=False):
     return loss.detach(), torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
 
 
+def is_written_out(potential, structures):
+    """Whether the graph of a prediction leads to the weights alone, not to positions."""
+    batch = potential.batch(structures)
+    species = potential.species_of_number[batch.numbers]
+    return training.trained_pair_gradients(potential.model, batch, species) is not None
+
+
 def check(potential, structures, stress=False):
-    assert training.can_train(potential.model, potential.batch(structures))
+    assert is_written_out(potential, structures)
     loss, ours = gradients(potential, structures, stress)
     with plain_pytorch():
         expected_loss, expected = gradients(potential, structures, stress)
@@ -90,6 +100,27 @@ def test_a_batch_that_does_not_fit_gets_more_room_once(potential):
     assert training._known[potential.model][1].room == room
 
 
+def test_an_atom_without_neighbours_may_be_among_others(potential):
+    check(potential, [*clusters(6), random_cluster(ELEMENTS, atoms=1, seed=0), *clusters(4)])
+
+
+def test_memory_that_starts_as_not_a_number_leaves_no_trace(potential):
+    """What lies beyond the rows that count must not reach any sum."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(1).isnan().all()
+        for sizes in ((7, 6, 5), (3,), (6, 6)):
+            check(potential, clusters(*sizes))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_memory_from_inference_mode_serves_outside_of_it(potential):
+    with torch.inference_mode():
+        potential(potential.batch(clusters(6)), train=True)
+    check(potential, clusters(6))
+
+
 def test_stress_is_trained_on_as_well(potential):
     check(potential, [triclinic_crystal(ELEMENTS, seed=seed) for seed in (1, 2)], stress=True)
 
@@ -102,6 +133,45 @@ def test_two_batches_may_wait_for_their_gradient(potential):
     apart = [gradients(potential, group)[1] for group in groups]
     for both, one, other in zip(together, *apart, strict=True):
         torch.testing.assert_close(both, one + other, rtol=1e-10, atol=1e-12)
+
+
+def test_a_gradient_may_be_asked_for_twice(potential):
+    loss = loss_of(potential(potential.batch(clusters(6, 4)), train=True))
+    weights = list(potential.parameters())
+    first = torch.autograd.grad(loss, weights, retain_graph=True)
+    for one, other in zip(first, torch.autograd.grad(loss, weights), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_copies_and_other_precisions_have_memory_of_their_own(potential):
+    check(potential, clusters(6))
+    twin = copy.deepcopy(potential)
+    with torch.no_grad():
+        for weight in twin.parameters():
+            weight.mul_(0.9)
+    check(twin, clusters(5))
+    check(potential, clusters(5))
+    assert potential.float()(potential.batch(clusters(5)), train=True).energy.dtype == torch.float64
+    check(potential.double(), clusters(5))
+
+
+def test_threads_may_train_one_model_at_once(potential):
+    groups = [clusters(7, 5), clusters(4, 6)]
+    expected = [gradients(potential, group)[1] for group in groups]
+    wrong = []
+
+    def work(group, right):
+        for _ in range(10):
+            found = gradients(potential, group)[1]
+            if not all(torch.allclose(a, b, rtol=1e-10, atol=1e-12) for a, b in zip(found, right, strict=True)):
+                wrong.append(group)
+
+    workers = [threading.Thread(target=work, args=pair) for pair in zip(groups, expected, strict=True)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
 
 
 def test_gradients_are_not_overwritten_by_the_next_step(potential):
@@ -139,35 +209,94 @@ def test_a_weight_that_changes_before_the_gradient_is_asked_for_is_refused(poten
 
 
 def test_a_third_derivative_is_refused(potential):
+    weights = list(potential.parameters())
+    expected = gradients(potential, clusters(6))[1]
     loss = loss_of(potential(potential.batch(clusters(6)), train=True))
+    found = torch.autograd.grad(loss, weights, create_graph=True)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     with pytest.raises(NotImplementedError, match="two derivatives"):
-        torch.autograd.grad(loss, list(potential.parameters()), create_graph=True)
+        torch.autograd.grad(sum(gradient.square().sum() for gradient in found), weights)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_an_update_by_muon_is_noticed(potential):
+    """The optimiser's kernel writes weights by their address."""
+    matrix = potential.model.layers[0].linear_up.weight
+    loss = loss_of(potential(potential.batch(clusters(6)), train=True))
+    with torch.no_grad():
+        update_matrices([(matrix, torch.ones_like(matrix), torch.zeros_like(matrix))], 0.1, 0.9, 0.0)
+    with pytest.raises(RuntimeError, match="a weight was changed"):
+        loss.backward()
+    check(potential, clusters(6))
+
+
+@pytest.mark.parametrize("threads", [2, 3])
 def test_the_number_of_threads_changes_nothing(threads):
-    potential = build(lmax=2).float()
-    expected = gradients(potential, clusters(8, 8, 8, 8))[1]
+    potential = build(lmax=2, channels=16).float()
+    structures = clusters(*[10] * 12)
+    assert is_written_out(potential, structures)
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    found = []
     try:
-        found = gradients(potential, clusters(8, 8, 8, 8))[1]
+        for count in (1, threads):
+            torch.set_num_threads(count)
+            found.append(gradients(potential, structures)[1])
     finally:
         torch.set_num_threads(before)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5 * other.abs().max().item())
 
 
 def test_what_does_not_fit_the_kernels_is_left_to_autograd(potential):
-    lonely = potential.batch(clusters(1))
-    assert not training.can_train(potential.model, lonely)
-    assert torch.isfinite(potential(lonely, train=True).energy).all()
-    odd = build(lmax=1, channels=5)
-    assert not training.can_train(odd.model, odd.batch(clusters(6)))
+    lonely = clusters(1)
+    assert not is_written_out(potential, lonely)
+    assert torch.isfinite(potential(potential.batch(lonely), train=True).energy).all()
+    assert not is_written_out(build(lmax=1, channels=5), clusters(6))
     with plain_pytorch():
-        assert not training.can_train(potential.model, potential.batch(clusters(6)))
-    paper = cliffordstf.build("paper/full", elements=ELEMENTS, seed=0)
-    assert not training.can_train(paper.model, paper.batch(clusters(6)))
+        assert not is_written_out(potential, clusters(6))
+    assert not is_written_out(cliffordstf.build("paper/full", elements=ELEMENTS, seed=0), clusters(6))
+
+
+def _weight_norm(potential):
+    torch.nn.utils.parametrizations.weight_norm(potential.model.radial.network[2])
+
+
+def _transposed(potential):
+    linear = potential.model.layers[0].linear_up
+    linear.weight = torch.nn.Parameter(linear.weight.detach().mT.contiguous().mT)
+
+
+def _other_activation(potential):
+    potential.model.layer_readouts[-1][1] = torch.nn.Tanh()
+
+
+@pytest.mark.parametrize("change", [_weight_norm, _transposed, _other_activation])
+def test_models_that_a_user_has_changed_are_left_to_autograd(potential, change):
+    check(potential, clusters(6))
+    change(potential)
+    assert not is_written_out(potential, clusters(6))
+    ours = gradients(potential, clusters(6))
+    with plain_pytorch():
+        theirs = gradients(potential, clusters(6))
+    for one, other in zip((ours[0], *ours[1]), (theirs[0], *theirs[1]), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    batch = potential.batch(clusters(6))
+    expected = potential(batch, train=True).forces.detach()
+    torch.testing.assert_close(potential(batch).forces, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_forces_that_nobody_asked_for_are_not_there(potential):
+    crystal = potential.batch(triclinic_crystal(ELEMENTS))
+    for train in (False, True):
+        prediction = potential(crystal, forces=False, stress=True, train=train)
+        assert prediction.forces is None
+        assert prediction.stress is not None
+
+
+def test_memory_can_be_given_back(potential):
+    check(potential, clusters(5))
+    training.forget(potential.model)
+    assert potential.model not in training._known
+    check(potential, clusters(5))
 
 
 def test_memory_goes_with_the_model():

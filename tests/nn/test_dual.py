@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from cliffordstf.nn.dual import DualNetwork, value_and_gradient
+from cliffordstf.nn.dual import DualNetwork, is_plain, value_and_gradient
 from cliffordstf.nn.linear import mlp
 
 
@@ -42,3 +42,14 @@ def test_value_and_gradient_equal_autograd(widths):
         values, gradient = value_and_gradient(network, inputs)
     torch.testing.assert_close(values, expected.detach())
     torch.testing.assert_close(gradient.expand_as(slopes), slopes)
+
+
+def test_a_network_is_plain_until_a_layer_is_put_in_place_of_another():
+    network = mlp(4, 6, 1)
+    assert is_plain(network)
+    for index, layer in ((1, torch.nn.Tanh()), (0, torch.nn.Linear(4, 6, bias=False))):
+        changed = mlp(4, 6, 1)
+        changed[index] = layer
+        assert not is_plain(changed)
+    torch.nn.utils.parametrizations.weight_norm(network[0])
+    assert not is_plain(network)

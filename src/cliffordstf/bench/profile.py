@@ -8,9 +8,9 @@ from typing import Any
 from cliffordstf.bench.contenders import Contender
 from cliffordstf.data.batch import Batch
 from cliffordstf.kernels.native.library import Call
-from cliffordstf.nn.radial import RadialFunctions
+from cliffordstf.nn.radial import DualRadial, RadialFunctions
 
-RADIAL = "radial network, forward"
+RADIAL = "radial network"
 FAMILIES = {
     "edge": "edge operator",
     "convolution": "edge operator",
@@ -41,6 +41,8 @@ def _recording(seconds: dict[str, float]) -> Iterator[None]:
     places: list[tuple[type, str, Callable[..., str]]] = [
         (Call, "__call__", lambda call: FAMILIES[call.name.split("_")[0]]),
         (RadialFunctions, "_values_and_slopes", lambda _module, _distances: RADIAL),
+        (DualRadial, "forward", lambda _radial, _distances: RADIAL),
+        (DualRadial, "backward", lambda _radial, _of_values, _of_slopes: RADIAL),
     ]
     originals = [getattr(owner, name) for owner, name, _ in places]
     for (owner, name, part), original in zip(places, originals, strict=True):

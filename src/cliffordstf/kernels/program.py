@@ -93,12 +93,18 @@ class Program:
                 found[place] = item
         return found
 
-    def masks(self, of_given: Mask) -> list[list[bool]]:
-        """Which gradients every step has to find, from which of the given values need one."""
+    def masks(self, of_given: Mask, promised: bool = True) -> list[list[bool]]:
+        """Which gradients every step has to find, from which of the given values need one.
+
+        Args:
+            of_given: Whether each of the given values does.
+            promised: Leave out what `differentiate` promised that nobody will read.
+        """
         needs = self.arrange(of_given, [False] * len(self.made))
         found = []
         for step in self.steps:
-            found.append(step.operator.mask(step.pick(needs)))
+            mask = step.pick(needs)
+            found.append(step.operator.mask(mask) if promised else mask)
             needs[step.output] = any(found[-1])
         return found
 

@@ -76,6 +76,11 @@ class DefaultModel(nn.Module):
             for index in range(config.layers)
         )
 
+    @property
+    def networks(self) -> list[nn.Sequential]:
+        """The networks of distances and the readouts of the layers."""
+        return [self.radial.network, *cast("Iterable[nn.Sequential]", self.layer_readouts)]
+
     def forward(self, batch: Batch, species: Tensor) -> ModelOutput:
         """Atomic energies of a batch."""
         vectors = batch.pair_vectors().to(self.embedding.weight.dtype)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,6 +24,7 @@ from cliffordstf.kernels.native.radial import PreparedRadial
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.tape import Tape
 from cliffordstf.model.written import Stage, WrittenLayer, chunks
+from cliffordstf.nn.dual import is_plain
 from cliffordstf.nn.interaction import DefaultInteraction
 
 CHUNK = 2048
@@ -49,9 +50,9 @@ class PairGradients:
     gradients: Tensor
 
 
-def can_infer(model: nn.Module, device: torch.device) -> bool:
+def can_infer(model: nn.Module, device: torch.device) -> TypeGuard[DefaultModel]:
     """Whether `pair_gradients` can take the place of autograd for this model here."""
-    if not isinstance(model, DefaultModel) or device.type != "cpu":
+    if not isinstance(model, DefaultModel) or device.type != "cpu" or not all(map(is_plain, model.networks)):
         return False
     return kernel_name(device, model.embedding.weight.dtype) == "compiled"
 

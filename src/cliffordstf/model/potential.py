@@ -12,10 +12,9 @@ from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.kernels import differentiate
 from cliffordstf.kernels.operator import is_traced
-from cliffordstf.model.default import DefaultModel
-from cliffordstf.model.inference import can_infer, pair_gradients
+from cliffordstf.model.inference import PairGradients, can_infer, pair_gradients
 from cliffordstf.model.reference import AtomicReference
-from cliffordstf.model.training import can_train, trained_pair_gradients
+from cliffordstf.model.training import trained_pair_gradients
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -99,8 +98,10 @@ class Potential(nn.Module):
         self.check(batch)
         species = self.species_of_number[batch.numbers]
         by_gradient = forces and self.force_mode == "conservative"
-        if (by_gradient or stress) and self.force_mode == "conservative" and self._is_written_out(batch, train):
-            return self._written_out(batch, species, stress, train)
+        if (by_gradient or stress) and self.force_mode == "conservative":
+            found = self._pair_gradients(batch, species, train)
+            if found is not None:
+                return self._from_pairs(found, batch, species, forces, stress)
         with torch.set_grad_enabled(train or by_gradient or stress):
             strained, leaves = self._with_leaves(batch, by_gradient, stress)
             output = self.model(strained, species)
@@ -122,30 +123,39 @@ class Potential(nn.Module):
             result_forces = None if result_forces is None else result_forces.detach()
         return Prediction(energy, atom_energies, result_forces, result_stress)
 
-    def _is_written_out(self, batch: Batch, train: bool) -> bool:
-        """Whether gradients that are written out serve this batch, as they do for numbers but not for tracers."""
-        if self.pooling == "mean" or is_traced([batch.positions]):
-            return False
-        return can_train(self.model, batch) if train else can_infer(self.model, batch.positions.device)
+    def _pair_gradients(self, batch: Batch, species: Tensor, train: bool) -> PairGradients | None:
+        """Energies and their gradient without autograd, with a graph that leads to the weights alone if asked for.
 
-    def _written_out(self, batch: Batch, species: Tensor, stress: bool, train: bool) -> Prediction:
-        """Energy, forces and stress without autograd, or with a graph that leads to the weights alone."""
-        assert isinstance(self.model, DefaultModel)
-        with torch.set_grad_enabled(train):
-            found = (trained_pair_gradients if train else pair_gradients)(self.model, batch, species)
+        None where autograd has to do it, as for tracers.
+        """
+        if self.pooling == "mean" or is_traced([batch.positions]):
+            return None
+        if train:
+            return trained_pair_gradients(self.model, batch, species)
+        if not can_infer(self.model, batch.positions.device):
+            return None
+        return pair_gradients(self.model, batch, species)
+
+    def _from_pairs(
+        self, found: PairGradients, batch: Batch, species: Tensor, forces: bool, stress: bool
+    ) -> Prediction:
+        """Energy, forces and stress from the gradients of the pairs."""
+        with torch.set_grad_enabled(found.gradients.requires_grad):
             atom_energies = self.reference(found.atom_energies, species)
             energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
             gradients = found.gradients.double() * self.reference.scale
             straight = batch.edges.pair_edges[:, 0]
             senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)
-            forces = torch.zeros_like(batch.positions)
-            forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
-            if not stress:
-                return Prediction(energy, atom_energies, forces)
-            virials = batch.pair_vectors()[:, :, None] * gradients[:, None, :]
-            structures = batch.structure_of_atom.index_select(0, receivers)
-            strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
-            return Prediction(energy, atom_energies, forces, self._stress(strain, batch))
+            result_forces, result_stress = None, None
+            if forces:
+                result_forces = torch.zeros_like(batch.positions)
+                result_forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
+            if stress:
+                virials = batch.pair_vectors().detach()[:, :, None] * gradients[:, None, :]
+                structures = batch.structure_of_atom.index_select(0, receivers)
+                strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
+                result_stress = self._stress(strain, batch)
+            return Prediction(energy, atom_energies, result_forces, result_stress)
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch with unknown elements or too short neighbour lists."""

@@ -7,23 +7,23 @@ Autograd sees one node, from the weights to atomic energies and their gradient.
 
 import threading
 from collections.abc import Hashable
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import EdgeIndex, differentiate, kernel_name
+from cliffordstf.kernels import EdgeIndex
 from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.kernel import padded_channels
 from cliffordstf.kernels.operator import THIRD_DERIVATIVE, Maybe, recorder
 from cliffordstf.kernels.program import Program
 from cliffordstf.kernels.replay import Replay, written_to
 from cliffordstf.model.default import DefaultModel
-from cliffordstf.model.inference import PairGradients, parameters_of
+from cliffordstf.model.inference import PairGradients, can_infer, parameters_of
 from cliffordstf.nn.dual import DualNetwork, value_and_gradient
-from cliffordstf.nn.radial import RadialFunctions, polynomial_envelope, polynomial_envelope_slope
+from cliffordstf.nn.radial import DualRadial
 
 MOST_ATOMS = 1024
 """Atoms of a batch whose memory is kept for the next one. For more there is little to gain."""
@@ -34,21 +34,29 @@ ROOM = 1.25
 CHANGED = "a weight was changed after the energies of a batch were computed and before their gradient was."
 
 
-def can_train(model: nn.Module, batch: Batch) -> bool:
-    """Whether `trained_pair_gradients` can take the place of autograd for this model and batch."""
-    if not isinstance(model, DefaultModel) or batch.positions.device.type != "cpu":
+def trained_pair_gradients(model: nn.Module, batch: Batch, species: Tensor) -> PairGradients | None:
+    """Atomic energies and the gradient of their sum, both differentiable with respect to the weights.
+
+    None where autograd has to do it: for other models, devices and sizes.
+    """
+    tape = _tape(model, EdgeCounts.of(batch.edges)) if _has_kernels(model, batch) else None
+    if tape is None:
+        return None
+    return PairGradients(*_Trained.apply(tape, batch, species, *tape.parameters))  # type: ignore[no-untyped-call]
+
+
+def forget(model: nn.Module) -> None:
+    """Give back the memory that training has used."""
+    if isinstance(model, DefaultModel):
+        _known.pop(model, None)
+
+
+def _has_kernels(model: nn.Module, batch: Batch) -> TypeGuard[DefaultModel]:
+    if not can_infer(model, batch.positions.device):
         return False
     weight = model.embedding.weight
-    if weight.device.type != "cpu" or kernel_name("cpu", weight.dtype) != "compiled":
-        return False
     is_whole = padded_channels(weight.shape[1], weight.dtype) == weight.shape[1]
-    return is_whole and 0 < len(batch.numbers) <= MOST_ATOMS and len(batch.edges.pair_edges) > 0
-
-
-def trained_pair_gradients(model: DefaultModel, batch: Batch, species: Tensor) -> PairGradients:
-    """Atomic energies and the gradient of their sum, both differentiable with respect to the weights."""
-    tape = _tape(model, EdgeCounts.of(batch.edges))
-    return PairGradients(*_Trained.apply(tape, batch, species, *tape.parameters))  # type: ignore[no-untyped-call]
+    return is_whole and len(batch.numbers) <= MOST_ATOMS and len(batch.edges.pair_edges) > 0
 
 
 class _Trained(torch.autograd.Function):
@@ -60,27 +68,55 @@ class _Trained(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Maybe, ...]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError(THIRD_DERIVATIVE)
         if ctx.versions != ctx.tape.versions():
             raise RuntimeError(CHANGED)
-        of_energies, of_gradients = gradients
-        found = ctx.tape.differentiate(ctx.batch, ctx.species, ctx.turn, of_energies, of_gradients)
+        if torch.is_grad_enabled():
+            found = _Gradient.apply(ctx, *gradients, *ctx.tape.parameters)  # type: ignore[no-untyped-call]
+        else:
+            found = ctx.tape.differentiate(ctx.batch, ctx.species, ctx.turn, *gradients)
         return (None, None, None, *found)
 
 
-_known: "WeakKeyDictionary[DefaultModel, tuple[Hashable, TrainingTape]]" = WeakKeyDictionary()
+class _Gradient(torch.autograd.Function):
+    """Stands in the graph so that another derivative is refused instead of being silently incomplete."""
+
+    @staticmethod
+    def forward(_ctx: Any, node: Any, of_energies: Tensor, of_gradients: Tensor, *_: Tensor) -> tuple[Maybe, ...]:
+        return tuple(node.tape.differentiate(node.batch, node.species, node.turn, of_energies, of_gradients))
+
+    @staticmethod
+    def backward(_ctx: Any, *_: Maybe) -> tuple[Maybe, ...]:
+        raise NotImplementedError(THIRD_DERIVATIVE)
 
 
-def _tape(model: DefaultModel, counts: EdgeCounts) -> "TrainingTape":
-    """The model's tape, made again when its weights are other tensors or a batch does not fit."""
+class _UnknownWeightError(Exception):
+    """Something that the kernels read is neither of the batch nor a weight that stays where it is."""
+
+
+_known: "WeakKeyDictionary[DefaultModel, tuple[Hashable, TrainingTape | None]]" = WeakKeyDictionary()
+
+
+# Memory that is kept must not be of inference mode: it could not be written to outside of it.
+@torch.inference_mode(False)
+def _tape(model: DefaultModel, counts: EdgeCounts) -> "TrainingTape | None":
+    """The model's tape, made again when its weights are other tensors or a batch does not fit.
+
+    None for a model with weights that are not what they were built as.
+    """
     state = tuple((parameter.data_ptr(), parameter.requires_grad) for parameter in parameters_of(model))
-    found = _known.get(model)
-    if found is None or found[0] != state or not found[1].fits(counts):
-        kept = (0, 0, 0) if found is None else _sizes(found[1].room)
-        sizes = (have if size <= have else int(ROOM * size) for size, have in zip(_sizes(counts), kept, strict=True))
-        found = _known[model] = (state, TrainingTape(model, EdgeCounts(*sizes)))
-    return found[1]
+    known, tape = _known.get(model, (None, None))
+    if known == state and (tape is None or tape.fits(counts)):
+        return tape
+    kept = (0, 0, 0) if tape is None else _sizes(tape.room)
+    sizes = (have if size <= have else int(ROOM * size) for size, have in zip(_sizes(counts), kept, strict=True))
+    tape = None
+    forget(model)  # before there is another one: two would need memory for both
+    try:
+        tape = TrainingTape(model, EdgeCounts(*sizes))
+    except _UnknownWeightError:
+        tape = None
+    _known[model] = (state, tape)
+    return tape
 
 
 def _sizes(counts: EdgeCounts) -> tuple[int, int, int]:
@@ -131,21 +167,24 @@ class TrainingTape:
         self._scalars = scalars
         geometry = {id(tensor): of for tensor, of in zip(functions, self._of_functions.unbind(0), strict=True)}
         geometry[id(self._directions)] = self._of_directions
-        is_weight = [isinstance(tensor, nn.Parameter) for tensor in program.originals]
-        with differentiate("geometry"), written_to(self._backward):
-            done = program.masks([id(tensor) in geometry for tensor in program.originals])
+        inputs = {*geometry, id(self._features)}
+        is_weight = [_is_weight(tensor) for tensor in program.originals]
+        for tensor, weighs in zip(program.originals, is_weight, strict=True):
+            if not (weighs or id(tensor) in inputs or tensor.numel() == 0):
+                raise _UnknownWeightError
+        done = program.masks([id(tensor) in geometry for tensor in program.originals], promised=False)
+        with written_to(self._backward):
             outside = dict(zip(shown, self._slopes.unbind(0), strict=True))
             gradients = program.backward([outside.get(place) for place in made], values, done)
-        with differentiate("parameter"):
-            needs = [
-                tensor.requires_grad if weighs else tensor is self._features or any(tensor is f for f in functions)
-                for tensor, weighs in zip(program.originals, is_weight, strict=True)
-            ]
-            masks = program.masks(needs)
-        with differentiate("parameter"), written_to(self._second):
+        needs = [
+            tensor.requires_grad if weighs else id(tensor) in inputs and tensor is not self._directions
+            for tensor, weighs in zip(program.originals, is_weight, strict=True)
+        ]
+        masks = program.masks(needs, promised=False)
+        with written_to(self._second):
             cotangents = [geometry.get(id(tensor)) for tensor in program.originals]
             turned, sums = program.second(cotangents, gradients, values, done, masks)
-        with differentiate("parameter"), written_to(self._last):
+        with written_to(self._last):
             outside = dict(zip(shown, self._of_scalars.unbind(0), strict=True))
             start = [outside.get(place, sums[place]) for place in made]
             final = program.backward(start, values, masks, [sums[place] for place in program.given])
@@ -226,9 +265,10 @@ class TrainingTape:
         self._species[: counts.atoms] = species
         torch.index_select(self._embedding, 0, species, out=self._features[: counts.atoms, 0])
         if (counts, threads) != (self._counts, self._threads):
-            self._counts, self._threads = counts, threads
+            self._counts = EdgeCounts(0)  # until all know, none may be taken to know: an interrupt may come in between
             for part in (self._forward, self._backward, self._second, self._last):
                 part.resize(counts)
+            self._counts, self._threads = counts, threads
 
     def _differentiate(self, of_energies: Tensor, of_gradients: Tensor) -> list[Maybe]:
         atoms, pairs = self._counts.atoms, self._counts.pairs
@@ -254,35 +294,6 @@ class TrainingTape:
         return [of_embedding, *of_weights, *of_radial, *of_readouts]
 
 
-class DualRadial:
-    """Radial functions and their slopes, with the gradients of the network's weights.
-
-    Args:
-        radial: The functions.
-    """
-
-    def __init__(self, radial: RadialFunctions) -> None:
-        self._basis, self._layers = radial.basis, radial.layers
-        self._cutoff, self._power = radial.cutoff, radial.power
-        self.network = DualNetwork(radial.network)
-
-    def forward(self, distances: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each."""
-        values, slopes = self.network.forward(*self._basis.values_and_slopes(distances))
-        self._envelope = polynomial_envelope(distances, self._cutoff, self._power)[:, None]
-        self._steepness = polynomial_envelope_slope(distances, self._cutoff, self._power)[:, None]
-        slopes = torch.addcmul(slopes * self._envelope, values, self._steepness)
-        return self._by_layer(values * self._envelope), self._by_layer(slopes)
-
-    def _by_layer(self, values: Tensor) -> Tensor:
-        return values.view(len(values), self._layers, -1).transpose(0, 1)
-
-    def backward(self, of_values: Tensor, of_slopes: Tensor) -> list[Tensor]:
-        """Gradients of functions and slopes (pairs, layers · functions) -> those of the network's weights."""
-        of_network = torch.addcmul(of_values * self._envelope, of_slopes, self._steepness)
-        return self.network.backward(of_network, of_slopes * self._envelope)[1]
-
-
 def _room_for_edges(room: EdgeCounts) -> EdgeIndex:
     def integers(*shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.int64)
@@ -296,6 +307,11 @@ def _room_for_edges(room: EdgeCounts) -> EdgeIndex:
         turned=torch.zeros(room.edges, dtype=torch.uint8),
         pair_edges=integers(room.pairs, 2),
     )
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    """Whether the optimiser changes it where it is."""
+    return isinstance(tensor, nn.Parameter) and tensor.is_contiguous()
 
 
 def _known_tensor(tensor: Maybe) -> Tensor:

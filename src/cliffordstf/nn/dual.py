@@ -19,27 +19,38 @@ def _silu_curvature(values: Tensor) -> Tensor:
     return gate * (1 - gate) * (2 + values * (1 - 2 * gate))
 
 
+def is_plain(network: nn.Sequential) -> bool:
+    """Whether a network is what can be written out: linear layers with biases, and SiLU.
+
+    It may no longer be, when a user has put a layer in place of another.
+    """
+    return all(
+        type(layer) is nn.SiLU or (type(layer) is nn.Linear and isinstance(layer.bias, nn.Parameter))
+        for layer in network
+    )
+
+
 class DualNetwork:
-    """`mlp` on values and tangents. Nothing here is traced by autograd.
+    """A plain network on values and tangents. Nothing here is traced by autograd.
 
     Args:
-        network: Linear layers with biases, and SiLU between them.
+        network: See `is_plain`.
     """
 
     def __init__(self, network: nn.Sequential) -> None:
-        self._layers = list(network)
+        self._network = network
         self._inputs: list[tuple[Tensor, Tensor]] = []
 
     @property
     def parameters(self) -> list[Tensor]:
         """Weight and bias of every layer, in order."""
-        linears = (layer for layer in self._layers if isinstance(layer, nn.Linear))
+        linears = (layer for layer in self._network if isinstance(layer, nn.Linear))
         return [parameter for layer in linears for parameter in (layer.weight, layer.bias)]
 
     def forward(self, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
         """(rows, inputs) each -> (rows, outputs) each. What `backward` needs is kept."""
         self._inputs = []
-        for layer in self._layers:
+        for layer in self._network:
             self._inputs.append((values, tangents))
             if isinstance(layer, nn.Linear):
                 values, tangents = torch.addmm(layer.bias, values, layer.weight.mT), tangents @ layer.weight.mT
@@ -50,7 +61,7 @@ class DualNetwork:
     def backward(self, of_values: Tensor, of_tangents: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Gradients of the outputs (rows, outputs) -> that of the input values, and those of `parameters`."""
         found: list[Tensor] = []
-        for layer, (values, tangents) in zip(reversed(self._layers), reversed(self._inputs), strict=True):
+        for layer, (values, tangents) in zip(reversed(list(self._network)), reversed(self._inputs), strict=True):
             if isinstance(layer, nn.Linear):
                 weight = torch.addmm(of_values.mT @ values, of_tangents.mT, tangents)
                 found += [of_values.sum(dim=0), weight]
@@ -62,7 +73,7 @@ class DualNetwork:
 
 
 def value_and_gradient(network: nn.Sequential, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """One output of a network, (rows,), and its gradient with respect to the inputs, (rows, inputs)."""
+    """The one output of a plain network, (rows,), and its gradient with respect to the inputs, (rows, inputs)."""
     known = [inputs]
     for layer in network:
         known.append(layer(known[-1]))

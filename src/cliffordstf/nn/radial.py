@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.nn.derivatives import with_jacobian
+from cliffordstf.nn.dual import DualNetwork
 from cliffordstf.nn.linear import mlp
 
 
@@ -130,10 +131,37 @@ class RadialFunctions(nn.Module):
         return values * envelope, (slopes * envelope + values * steepness)[:, :, None]
 
 
+class DualRadial:
+    """Radial functions and their slopes, with the gradients of the network's weights.
+
+    Args:
+        radial: The functions.
+    """
+
+    def __init__(self, radial: RadialFunctions) -> None:
+        self._basis, self._layers = radial.basis, radial.layers
+        self._cutoff, self._power = radial.cutoff, radial.power
+        self.network = DualNetwork(radial.network)
+
+    def forward(self, distances: Tensor) -> tuple[Tensor, Tensor]:
+        """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each."""
+        values, slopes = self.network.forward(*self._basis.values_and_slopes(distances))
+        self._envelope = polynomial_envelope(distances, self._cutoff, self._power)[:, None]
+        self._steepness = polynomial_envelope_slope(distances, self._cutoff, self._power)[:, None]
+        slopes = torch.addcmul(slopes * self._envelope, values, self._steepness)
+        return self._by_layer(values * self._envelope), self._by_layer(slopes)
+
+    def _by_layer(self, values: Tensor) -> Tensor:
+        return values.view(len(values), self._layers, -1).transpose(0, 1)
+
+    def backward(self, of_values: Tensor, of_slopes: Tensor) -> list[Tensor]:
+        """Gradients of functions and slopes (pairs, layers · functions) -> those of the network's weights."""
+        of_network = torch.addcmul(of_values * self._envelope, of_slopes, self._steepness)
+        return self.network.backward(of_network, of_slopes * self._envelope)[1]
+
+
 def _silu_with_slope(values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
-    """SiLU of values, and what it makes of their slopes; in one operation each where nobody differentiates them."""
-    if not torch.is_grad_enabled():
-        return nn.functional.silu(values), torch.ops.aten.silu_backward(slopes, values)
+    """SiLU of values, and what it makes of their slopes."""
     gate = torch.sigmoid(values)
     values = values * gate
     return values, slopes * (gate + values * (1 - gate))

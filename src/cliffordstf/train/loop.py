@@ -16,6 +16,7 @@ from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
 from cliffordstf.errors import CliffordSTFError, ConfigError
 from cliffordstf.kernels import differentiate
 from cliffordstf.model.potential import Potential
+from cliffordstf.model.training import forget
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import load_checkpoint, save_checkpoint
@@ -133,11 +134,14 @@ class Trainer:
 
     def run(self) -> bool:
         """Train to the end; False if a signal asked to stop before, with a checkpoint written."""
-        with self._stop_on_signals():
-            while not self._finished():
-                if not self._epoch():
-                    return False
-        return True
+        try:
+            with self._stop_on_signals():
+                while not self._finished():
+                    if not self._epoch():
+                        return False
+            return True
+        finally:
+            forget(self.potential.model)
 
     def share_done(self) -> float:
         """Share of the run that is done, by time, updates or epochs, whichever is furthest."""

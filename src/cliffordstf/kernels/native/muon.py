@@ -41,3 +41,7 @@ def update_matrices(
     kernels = library(matrices[0][0].dtype)
     assert kernels is not None
     kernels.call("muon_update", args)
+    # The kernel wrote behind PyTorch's back: what was made from the weights before is told apart by their version.
+    torch.autograd.graph.increment_version(
+        [tensor for weights, _, average in matrices for tensor in (weights, average)]
+    )

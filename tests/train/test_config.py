@@ -3,7 +3,7 @@ import yaml
 
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import TrainConfig, load_config, parse_duration, parse_train_config, to_yaml
-from cliffordstf.train.loop import most_epochs
+from cliffordstf.train.loop import most_epochs, peak_learning_rate
 
 
 def test_overrides_win_over_the_file(tmp_path):
@@ -93,6 +93,13 @@ def test_few_structures_are_not_repeated_for_ever():
     assert [most_epochs("auto", count) for count in (50, 199, 200, 10_000)] == [300, 300, None, None]
     assert most_epochs(7, 50) == 7
     assert most_epochs(None, 50) is None
+
+
+def test_few_structures_go_the_same_way_in_any_number_of_steps():
+    steps = (1_000, 5_000, 15_000, 60_000, None)
+    assert [peak_learning_rate("auto", 50, count) for count in steps] == [5e-3, 4e-3, 20 / 15_000, 1e-3, 5e-3]
+    assert [peak_learning_rate("auto", 200, count) for count in steps] == [5e-3] * 5
+    assert peak_learning_rate(1e-4, 50, 5_000) == 1e-4
     assert parse_train_config({"data": {"train": "x.xyz"}, "epochs": "auto"}).budget == 900
 
 

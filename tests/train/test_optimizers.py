@@ -26,8 +26,9 @@ def test_fading_is_the_same_for_short_and_long_runs(kind, final, name, steps):
     weight = torch.nn.Parameter(torch.ones(3, 3, dtype=torch.float64))
     config = OptimizerConfig(name=name)
     schedule = ScheduleConfig(kind=kind, warmup_steps=0, final=final)
-    optimizer, fading = make_optimizer(config, [weight]), Fading(config, schedule, structures=10, atoms=1440)
-    rates = Schedule(schedule, config.learning_rate)
+    optimizer = make_optimizer(config, 5e-3, [weight])
+    fading = Fading(config, 5e-3, schedule, structures=10, atoms=1440)
+    rates = Schedule(schedule, 5e-3)
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rates.rate(step, step / steps)
@@ -46,17 +47,17 @@ def test_an_exponential_falls_by_the_same_factor_in_equal_parts_of_a_run():
 
 def test_a_short_run_fades_less():
     weight = torch.nn.Parameter(torch.ones(3, 3))
-    optimizer = make_optimizer(OptimizerConfig(), [weight])
-    Fading(OptimizerConfig(), ScheduleConfig(), structures=5, atoms=100).apply(optimizer, 1 / 240)
+    optimizer = make_optimizer(OptimizerConfig(), 5e-3, [weight])
+    Fading(OptimizerConfig(), 5e-3, ScheduleConfig(), structures=5, atoms=100).apply(optimizer, 1 / 240)
     assert optimizer.param_groups[0]["weight_decay"] == 0.1
 
 
 def test_many_data_hardly_fade_and_few_no_more_than_by_e():
     config, schedule = OptimizerConfig(), ScheduleConfig()
-    assert Fading(config, schedule, structures=1000, atoms=36_000).total == pytest.approx(0.01)
-    assert Fading(config, schedule, structures=1, atoms=1).total == 1.0
-    assert Fading(OptimizerConfig(weight_decay=0.3), schedule, structures=1, atoms=1).total is None
-    assert Fading(OptimizerConfig(name="adam"), schedule, structures=1, atoms=1).total is None
+    assert Fading(config, 5e-3, schedule, structures=1000, atoms=36_000).total == pytest.approx(0.01)
+    assert Fading(config, 5e-3, schedule, structures=1, atoms=1).total == 1.0
+    assert Fading(OptimizerConfig(weight_decay=0.3), 5e-3, schedule, structures=1, atoms=1).total is None
+    assert Fading(OptimizerConfig(name="adam"), 5e-3, schedule, structures=1, atoms=1).total is None
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-4), (torch.float64, 1e-12)])

@@ -87,7 +87,11 @@ class OptimizerConfig(_Config):
     name: Literal["adam", "amsgrad", "adamw", "muon"] = Field(
         "muon", description="adam, amsgrad, adamw, or muon (orthogonalised momentum for matrices)."
     )
-    learning_rate: float = Field(5e-3, gt=0, description="Peak learning rate.")
+    learning_rate: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        "auto",
+        description="Peak learning rate; auto: 5e-3, for fewer than 200 structures 20 over the number of steps if this "
+        "is less.",
+    )
     betas: tuple[float, float] = Field((0.9, 0.999), description="Decay of the moments.")
     weight_decay: Annotated[float, Field(ge=0)] | Literal["auto"] = Field(
         "auto",

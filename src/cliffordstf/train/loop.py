@@ -86,6 +86,28 @@ def most_epochs(asked: int | Literal["auto"] | None, structures: int) -> int | N
     return asked
 
 
+LARGEST_RATE, SMALLEST_RATE = 5e-3, 1e-3
+WAY = 20.0
+"""Peak learning rate times the number of steps for few structures: how far weights can go in a run."""
+
+
+def peak_learning_rate(asked: float | Literal["auto"], structures: int, steps: int | None) -> float:
+    """Peak of the learning rate.
+
+    Few structures are learned in many small steps, which want a lower one (docs/recipe.md).
+
+    Args:
+        asked: In the config.
+        structures: In the training set.
+        steps: Of the run, if their number is known.
+    """
+    if asked != "auto":
+        return asked
+    if structures >= FEW_STRUCTURES or steps is None:
+        return LARGEST_RATE
+    return min(LARGEST_RATE, max(SMALLEST_RATE, WAY / steps))
+
+
 class Trainer:
     """Trains a potential; `run` goes from wherever the progress is to the end.
 
@@ -113,10 +135,12 @@ class Trainer:
         self.potential, self.train, self.valid = potential, train, valid
         self.plan, self.config, self.zero, self.checkpoint, self.hooks = plan, config, zero, checkpoint, hooks
         self._batches = -(-len(train) // plan.size)
-        self.optimizer = make_optimizer(config.optimizer, potential.parameters())
         self.epochs = most_epochs(config.epochs, len(train))
-        self.fading = Fading(config.optimizer, config.schedule, len(train), int(train.atoms.sum()))
-        self.schedule = Schedule(config.schedule, config.optimizer.learning_rate)
+        steps = None if self.epochs is None else self.epochs * self._batches
+        rate = peak_learning_rate(config.optimizer.learning_rate, len(train), steps)
+        self.optimizer = make_optimizer(config.optimizer, rate, potential.parameters())
+        self.fading = Fading(config.optimizer, rate, config.schedule, len(train), int(train.atoms.sum()))
+        self.schedule = Schedule(config.schedule, rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
         self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]

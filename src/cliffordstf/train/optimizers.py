@@ -15,10 +15,10 @@ FADING_SIZE = 60
 no data hold up by a factor e."""
 
 
-def make_optimizer(config: OptimizerConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimiser that a config asks for; an automatic weight decay is left to `Fading`."""
+def make_optimizer(config: OptimizerConfig, rate: float, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimiser that a config asks for, with a learning rate; an automatic weight decay is left to `Fading`."""
     trainable = [parameter for parameter in parameters if parameter.requires_grad]
-    settings: dict[str, Any] = {"lr": config.learning_rate, "betas": config.betas}
+    settings: dict[str, Any] = {"lr": rate, "betas": config.betas}
     decay = 0.0 if config.weight_decay == "auto" else config.weight_decay
     if config.name == "adamw":
         return torch.optim.AdamW(trainable, weight_decay=decay, foreach=True, **settings)
@@ -41,14 +41,17 @@ class Fading:
 
     Args:
         config: Of the optimiser; does nothing unless its weight decay is automatic.
+        rate: Peak of the learning rate.
         schedule: Of the learning rate.
         structures, atoms: In the training set.
     """
 
-    def __init__(self, config: OptimizerConfig, schedule: ScheduleConfig, structures: int, atoms: int) -> None:
+    def __init__(
+        self, config: OptimizerConfig, rate: float, schedule: ScheduleConfig, structures: int, atoms: int
+    ) -> None:
         is_used = config.weight_decay == "auto" and config.name in ("muon", "adamw")
         self.total = min(1.0, FADING_SIZE / max(1.0, (structures * atoms) ** 0.5)) if is_used else None
-        self._mean_rate = config.learning_rate * _mean_share(schedule)
+        self._mean_rate = rate * _mean_share(schedule)
 
     def apply(self, optimizer: torch.optim.Optimizer, share: float) -> None:
         """Set the decay of a step that is such a share of the run."""

@@ -26,3 +26,8 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_MMAP_THRESHOLD, BLOCK) and mallopt(_TRIM_THRESHOLD, EVERYTHING))
+
+
+def give_back_freed_memory() -> bool:
+    """Hand freed memory to the system after all, so that growth shows what is used from now on; true if glibc did."""
+    return platform.libc_ver()[0] == "glibc" and bool(ctypes.CDLL(None).malloc_trim(0))

@@ -1,4 +1,5 @@
 import mmap
+import platform
 import time
 
 import pytest
@@ -8,7 +9,7 @@ from cliffordstf.bench import speed
 from cliffordstf.bench.contenders import LITERAL, OURS, Contender, literal, ours
 from cliffordstf.bench.roofline import Machine, edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin, copper_box
-from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
+from cliffordstf.bench.timing import MemoryGrowth, Timing, interleaved, peak_memory, ratio
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.build import build
 
@@ -71,6 +72,20 @@ def test_peak_memory_sees_what_an_action_holds():
     found = peak_memory(hold)
     if found is None:
         pytest.skip("this system does not report the peak memory of a process")
+    assert 60 < found < 120  # 80 MB
+
+
+def test_memory_that_was_freed_does_not_hide_what_an_action_holds():
+    # Many blocks, so that they come from the heap, which keeps them, and not straight from the system.
+    def hold() -> None:
+        blocks = [torch.ones(50_000) for _ in range(400)]
+        assert len(blocks) == 400
+
+    if platform.libc_ver()[0] != "glibc" or not MemoryGrowth().is_known:
+        pytest.skip("this system does not report the peak memory of a process, or keeps what is freed")
+    hold()
+    found = peak_memory(hold)
+    assert found is not None
     assert 60 < found < 120  # 80 MB
 
 

@@ -11,6 +11,7 @@ from cliffordstf.bench.roofline import edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin
 from cliffordstf.bench.timing import Timing, interleaved, peak_memory, ratio
 from cliffordstf.kernels import kernel_name
+from cliffordstf.model.training import forget
 from cliffordstf.provenance import describe_run
 
 MOLECULES = 32
@@ -101,6 +102,7 @@ def _row(contender: Contender, timings: dict[str, dict[str, Timing]]) -> dict[st
         timing = by_name[contender.name]
         row[f"{kind}_ms"] = timing.median * 1e3
         row[f"{kind}_quartiles_ms"] = [value * 1e3 for value in timing.quartiles]
+    forget(contender.potential.model)
     # One more step; not of those for which it takes longer than all else.
     if timings["training"][contender.name].median < SLOW:
         row["training_peak_mb"] = peak_memory(contender.training(contender.potential.batch(structures)))

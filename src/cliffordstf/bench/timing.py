@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cliffordstf.allocator import give_back_freed_memory
+
 Action = Callable[[], object]
 MOST_CALLS = 20
 """When it is an action's turn."""
@@ -97,6 +99,7 @@ class MemoryGrowth:
 
     def __init__(self) -> None:
         gc.collect()
+        give_back_freed_memory()  # or else it would serve again, and nothing would seem to grow
         try:
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is resident now
             self._before: float | None = _status("VmRSS")
@@ -109,7 +112,7 @@ class MemoryGrowth:
         return self._before is not None
 
     def peak(self) -> float | None:
-        """MB; None where the system does not say, or where all fitted into memory that was freed before."""
+        """MB; None where the system does not say, or where all fitted into memory that could not be given back."""
         if self._before is None:
             return None
         grown = (_status("VmHWM") - self._before) / 1024
@@ -119,7 +122,7 @@ class MemoryGrowth:
 def peak_memory(action: Action) -> float | None:
     """Megabytes by which the process grew at most during an action.
 
-    None where the system does not say, or where the action fits into memory that was freed before.
+    None where the system does not say, or where the action fits into memory that could not be given back.
     """
     growth = MemoryGrowth()
     if not growth.is_known:

@@ -1,11 +1,11 @@
+import math
 import mmap
 import platform
-import time
 
 import pytest
 import torch
 
-from cliffordstf.bench import speed
+from cliffordstf.bench import speed, timing
 from cliffordstf.bench.contenders import LITERAL, OURS, Contender, literal, ours
 from cliffordstf.bench.roofline import Machine, edge_operator, measure_machine
 from cliffordstf.bench.systems import aspirin, copper_box
@@ -14,47 +14,73 @@ from cliffordstf.kernels import kernel_name
 from cliffordstf.model.build import build
 
 
-def test_rounds_are_interleaved_and_slow_contenders_drop_out():
+class Clock:
+    """Time that passes only where a test says so: a busy machine cannot disturb it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(timing, "time", found)
+    return found
+
+
+def test_rounds_are_interleaved_and_slow_contenders_drop_out(clock):
     calls = []
-    actions = {"fast": lambda: calls.append("fast"), "slow": lambda: (calls.append("slow"), time.sleep(0.05))}
+    actions = {"fast": lambda: calls.append("fast"), "slow": lambda: (calls.append("slow"), clock.sleep(0.05))}
     timings = interleaved(actions, repetitions=6, warm_up=0, limit=0.08, minimum=2)
     assert calls[:4] == ["fast", "slow", "fast", "slow"]
     assert len(timings["fast"].seconds) == 6
     assert len(timings["slow"].seconds) == 2
-    assert timings["slow"].median >= 0.05
+    assert timings["slow"].median == pytest.approx(0.05)
 
 
-def test_short_actions_are_called_again_when_it_is_their_turn():
+def test_short_actions_are_called_again_when_it_is_their_turn(clock):
     calls = []
-    pauses = iter([0.0, 0.05, 0.01, 0.012, 0.05, 0.011, 0.013])
+    pauses = iter([0.01, 0.05, 0.012, 0.05, 0.011, 0.013])
 
     def short() -> None:
         calls.append("short")
-        time.sleep(next(pauses, 0.01))
+        clock.sleep(next(pauses, 0.01))
 
-    actions = {"short": short, "long": lambda: (calls.append("long"), time.sleep(0.06))}
+    actions = {"short": short, "long": lambda: (calls.append("long"), clock.sleep(0.06))}
     timings = interleaved(actions, repetitions=2, warm_up=2, limit=10, turn=0.04)
-    assert calls[4:6] == ["short", "long"]  # its last call took longer than a turn
-    turns = "".join(name[0] for name in calls[6:])
-    assert turns.startswith("s")
-    assert turns.endswith("l")
-    assert turns.count("l") == 1
-    assert all(len(timing.seconds) == 2 for timing in timings.values())
+    assert calls[:4] == ["short", "short", "long", "long"]
+    # Its last call took longer than a turn, so it is called once; then three times, as often as 0.012 goes into 0.04.
+    assert "".join(name[0] for name in calls[4:]) == "sl" + "sss" + "l"
+    assert timings["short"].seconds == pytest.approx((0.012, 0.012))  # the median of the last two
+    assert [len(timing.seconds) for timing in timings.values()] == [2, 2]
 
 
-def test_the_first_call_of_a_turn_does_not_count():
+def test_the_first_call_of_a_turn_does_not_count(clock):
     pauses = iter([0.01, 0.08, 0.01, 0.01])  # once to warm up, then three calls
-    timings = interleaved({"a": lambda: time.sleep(next(pauses))}, repetitions=1, warm_up=1, limit=10, turn=0.036)
-    assert timings["a"].median < 0.05
+    timings = interleaved({"a": lambda: clock.sleep(next(pauses))}, repetitions=1, warm_up=1, limit=10, turn=0.036)
+    assert timings["a"].median == pytest.approx(0.01)
     assert next(pauses, None) is None
 
 
-def test_after_the_deadline_only_what_was_not_timed_is():
+def test_after_the_deadline_only_what_was_not_timed_is(clock):
     calls: list[str] = []
-    actions = {name: lambda name=name: (calls.append(name), time.sleep(0.02)) for name in ("a", "b")}
+    actions = {name: lambda name=name: (calls.append(name), clock.sleep(0.02)) for name in ("a", "b")}
     timings = interleaved(actions, repetitions=6, warm_up=0, limit=10, minimum=3, deadline=0.01)
     assert calls == ["a", "b"]
     assert [len(timing.seconds) for timing in timings.values()] == [1, 1]
+
+
+def test_kinds_of_measurement_share_the_time_that_is_left():
+    assert speed.share_of_time("inference", 350) == pytest.approx(100)
+    assert speed.share_of_time("training", 250) == pytest.approx(200)
+    assert speed.share_of_time("latency", 50) == pytest.approx(50)
+    assert speed.share_of_time("training", math.inf) == math.inf
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -149,6 +175,7 @@ def test_the_whole_benchmark_in_small(monkeypatch):
     assert results["ratios"]["paper_full_inference_speedup_over_literal"] > 0
     assert results["ratios"]["paper_full_training_speedup_over_literal"] > 0
     assert results["boxes"][0]["microseconds_per_atom"] > 0
+    assert results["seconds"] > 0
     assert said
 
 

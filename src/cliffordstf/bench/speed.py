@@ -1,5 +1,7 @@
 """`bench speed`: inference, training, latency, large boxes and the roofline, ours and peers side by side in one run."""
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +21,10 @@ SLOW = 2.5
 """Seconds a training step; the peak memory of slower contenders is not measured."""
 BOXES = (100, 1_000, 10_000, 100_000)
 FLAGSHIP = "default lmax 3"
+SHARES = {"inference": 1.0, "training": 2.0, "latency": 0.5}
+"""Of the time for the rounds, by kind of measurement."""
+AFTER = 130.0
+"""Seconds kept free for what follows the rounds: memory, boxes, roofline, profile."""
 Say = Callable[[str], None]
 
 
@@ -32,7 +38,7 @@ class SpeedSettings:
         minimum: Rounds that also the slowest contenders run.
         boxes: Sizes of the periodic box, atoms.
         with_peers: Whether installed peers take part.
-        deadline: Seconds for each kind of measurement, after which rounds are no longer begun.
+        total: Seconds for the whole run; when they run short, fewer rounds are made. None for no limit.
         turn: Seconds for which a contender is called again when it is its turn.
     """
 
@@ -41,26 +47,28 @@ class SpeedSettings:
     minimum: int = 3
     boxes: tuple[int, ...] = BOXES
     with_peers: bool = True
-    deadline: float = 3600.0
+    total: float | None = None
     turn: float = 1.5
 
     @classmethod
     def quick(cls) -> "SpeedSettings":
         """Within eight minutes on two cores, also when these are slow: then with fewer rounds."""
-        return cls(repetitions=5, limit=2.0, minimum=2, deadline=120.0, boxes=BOXES[:3])
+        return cls(repetitions=5, limit=2.0, minimum=2, total=470.0, boxes=BOXES[:3])
 
 
 def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
     """Everything, as a mapping for a JSON file."""
+    started = time.perf_counter()
     machine = measure_machine()
     say(f"machine: {machine.gflops:.0f} GFLOP/s in a matrix product, {machine.bandwidth:.1f} GB/s in a copy")
     reference = literal()
     found, missing = peers() if settings.with_peers else ([], {})
     contenders = [*ours(), *([reference] if reference else []), *found]
     say(f"{len(contenders)} contenders; not installed: {', '.join(missing) or 'none'}")
-    timings = _measure(contenders, settings, say)
+    end = math.inf if settings.total is None else started + settings.total - AFTER
+    timings = _measure(contenders, settings, end, say)
     rows = [_row(contender, timings) for contender in contenders]
-    return {
+    results = {
         **describe_run(),
         "kernels": kernel_name(),
         "settings": asdict(settings),
@@ -73,9 +81,12 @@ def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
         "roofline": _roofline(machine, contenders, say),
         "profile": _profile(contenders, say),
     }
+    return {**results, "seconds": round(time.perf_counter() - started, 1)}
 
 
-def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> dict[str, dict[str, Timing]]:
+def _measure(
+    contenders: list[Contender], settings: SpeedSettings, end: float, say: Say
+) -> dict[str, dict[str, Timing]]:
     structures = [aspirin(seed) for seed in range(MOLECULES)]
     batches = {contender.name: contender.potential.batch(structures) for contender in contenders}
     kinds: dict[str, dict[str, Callable[[], object]]] = {
@@ -89,10 +100,17 @@ def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> 
         # Peers that use TorchScript optimise themselves during their first calls.
         many = kind == "latency"
         repetitions, turn = settings.repetitions * (5 if many else 1), settings.turn * (0.1 if many else 1)
-        timings[kind] = interleaved(actions, repetitions, 4, settings.limit, settings.minimum, settings.deadline, turn)
+        deadline = share_of_time(kind, end - time.perf_counter())
+        timings[kind] = interleaved(actions, repetitions, 4, settings.limit, settings.minimum, deadline, turn)
         for name, timing in timings[kind].items():
             say(f"  {name:24s} {timing.median * 1e3:10.1f} ms")
     return timings
+
+
+def share_of_time(kind: str, left: float) -> float:
+    """Seconds for a kind of measurement of those that are left for it and the kinds after it."""
+    kinds = list(SHARES)
+    return left * SHARES[kind] / sum(SHARES[later] for later in kinds[kinds.index(kind) :])
 
 
 def _row(contender: Contender, timings: dict[str, dict[str, Timing]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-speed bench-rmd17 bench-leaderboard bench-acac bench-nve bench-ablation bench-scaling clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-leaderboard bench-acac bench-nve bench-ablation bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -14,7 +14,8 @@ help:
 	@echo "make lint    style and type checks"
 	@echo "make format  rewrite the code in the project's style"
 	@echo "make peers   other people's models, in an environment of their own"
-	@echo "make test-zoo     the physics suite on every peer"
+	@echo "make test-zoo     the physics suite on every peer, and a table of what each obeys"
+	@echo "make bench-physics  the table of docs/physics.md: what ours and every peer obey"
 	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 14 hours; stop and go on at any time"
 	@echo "make bench-leaderboard  DATA=folder of rMD17: every model of the zoo for ten minutes, about six hours"
@@ -62,6 +63,11 @@ $(PEERS_STAMP): pyproject.toml constraints.txt constraints-peers.txt
 
 test-zoo: peers
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/zoo
+	$(PEERS)/bin/cliffordstf bench physics --results runs/physics/results
+
+bench-physics: peers
+	$(PEERS)/bin/cliffordstf bench physics
+	$(PEERS)/bin/cliffordstf bench table --results results/physics --out docs/physics.md
 
 bench-speed: peers
 	$(PEERS)/bin/cliffordstf bench speed --json results/speed/speed.json

@@ -6,6 +6,7 @@ from cliffordstf.bench.acac import acac_table
 from cliffordstf.bench.catalysis import catalysis_table
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
+from cliffordstf.bench.physics import physics_table
 from cliffordstf.bench.rmd17 import rmd17_table
 from cliffordstf.bench.scalar import scalar_table
 from cliffordstf.bench.scaling_table import scaling_tables
@@ -21,7 +22,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     tables: list[Table] = []
     of = {
         name: [r for r in results if r.get("benchmark") == name]
-        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling")
+        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics")
     }
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
         own = [result for result in of["rmd17"] if result["train"] == size]
@@ -41,6 +42,8 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     if of["nve"]:
         tables.append(nve_table(of["nve"]))
     tables.extend(scaling_tables(of["scaling"]))
+    if of["physics"]:
+        tables.append(physics_table(of["physics"]))
     for result in results:
         if "roofline" in result:
             tables.extend(speed_tables(result))

@@ -12,6 +12,8 @@ from cliffordstf.bench.catalysis import catalysis_cell
 from cliffordstf.bench.committee import committee
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
+from cliffordstf.bench.physics import PhysicsJob
+from cliffordstf.bench.physics import models_here as physics_models
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
@@ -258,8 +260,7 @@ def scaling(
     names: Sequence[str] = _names(models)
     if models == "all":
         names, missing = models_here()
-        for reason in missing.values():
-            Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
+        _say_missing(missing)
     timings = [
         scaling_timing(data, family, overrides=overrides or (), label=recipe)
         for family, pair in FAMILIES.items()
@@ -271,6 +272,23 @@ def scaling(
         for model in names
     ]
     return [*timings, *runs]
+
+
+@study()
+def physics(
+    models: Annotated[str, typer.Option(help="Presets or peers, or 'all' that are installed.")] = "all",
+) -> Sequence[Job]:
+    """Measure what untrained models obey: gradients, symmetries, cells, separation, smoothness at the cutoff."""
+    names: Sequence[str] = _names(models)
+    if models == "all":
+        names, missing = physics_models()
+        _say_missing(missing)
+    return [PhysicsJob(name) for name in names]
+
+
+def _say_missing(missing: dict[str, str]) -> None:
+    for reason in missing.values():
+        Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
 
 
 def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:

@@ -92,6 +92,20 @@ def cutoff_jump(potential: Potential, step: float) -> CutoffJump:
     )
 
 
+def continuous_derivatives(potential: Potential) -> int:
+    """How many derivatives of the energy are continuous when a neighbour leaves; -1 if the energy itself jumps.
+
+    2 means two or more. What is continuous changes less the closer one looks; a jump stays.
+    """
+    coarse, fine = (cutoff_jump(potential, step) for step in (1e-2, 1e-3))
+    continuous = -1
+    for wide, close in zip(vars(coarse).values(), vars(fine).values(), strict=True):
+        if close > max(wide / 3, 1e-13):
+            break
+        continuous += 1
+    return continuous
+
+
 def supercell_error(potential: Potential, structure: Structure, repeats: int = 2) -> float:
     """Relative error when a crystal is described by `repeats`³ copies of its cell."""
     single = potential.predict(structure)

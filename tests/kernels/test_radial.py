@@ -14,20 +14,22 @@ pytestmark = pytest.mark.skipif(kernel_name() != "compiled", reason="the kernels
 def prepared(radial: RadialFunctions) -> PreparedRadial:
     linears = [layer for layer in radial.network if isinstance(layer, nn.Linear)]
     matrices, biases = [layer.weight.mT for layer in linears], [layer.bias for layer in linears]
-    return PreparedRadial(matrices, biases, radial.layers, radial.cutoff, radial.power)
+    return PreparedRadial(matrices, biases, radial.shifts, radial.layers, radial.cutoff, radial.power)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
 @pytest.mark.parametrize(("depth", "width", "functions", "layers"), [(2, 64, 16, 2), (1, 13, 5, 3), (3, 24, 1, 1)])
-def test_values_and_slopes_equal_the_network(dtype, tolerance, depth, width, functions, layers):
+@pytest.mark.parametrize("elements", [0, 3])
+def test_values_and_slopes_equal_the_network(dtype, tolerance, depth, width, functions, layers, elements):
     torch.manual_seed(0)
-    radial = RadialFunctions(8, 5.0, 5, width, depth, functions, layers).to(dtype)
+    radial = RadialFunctions(8, 5.0, 5, width, depth, functions, layers, elements).to(dtype)
     with torch.no_grad():
         for parameter in radial.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
         distances = torch.cat([torch.linspace(0.4, 5.2, 43), torch.tensor([5.0])]).to(dtype)
-        values, slopes = radial._values_and_slopes(distances)
-        compiled, dual = prepared(radial)(distances), DualRadial(radial).forward(distances)
+        ends = torch.randint(elements, (len(distances), 2)) if elements else None
+        values, slopes = radial._values_and_slopes(distances, ends)
+        compiled, dual = prepared(radial)(distances, ends), DualRadial(radial).forward(distances, ends)
     for results in (compiled, dual):
         for expected, found in zip((values, slopes[:, :, 0]), results, strict=True):
             parts = torch.stack(expected.chunk(layers, dim=1))
@@ -47,3 +49,29 @@ def test_large_and_not_a_number_go_through():
 def test_no_pairs():
     values, slopes = prepared(RadialFunctions(8, 5.0, 5, 16, 2, 4, 2))(torch.zeros(0))
     assert values.shape == slopes.shape == (2, 0, 4)
+
+
+def test_gradients_of_all_weights_equal_those_of_autograd():
+    torch.manual_seed(0)
+    radial = RadialFunctions(6, 5.0, 5, 12, 2, 4, 2, elements=3).double()
+    distances = torch.linspace(0.6, 4.8, 11, dtype=torch.float64)
+    ends = torch.randint(3, (11, 2))
+    of_values, of_slopes = torch.randn(2, 11, 8, dtype=torch.float64)
+    dual = DualRadial(radial)
+    with torch.no_grad():
+        dual.forward(distances, ends)
+        found = dual.backward(of_values, of_slopes)
+    values, slopes = radial._values_and_slopes(distances, ends)
+    total = (values * of_values).sum() + (slopes[:, :, 0] * of_slopes).sum()
+    assert {id(weight) for weight in dual.parameters} == {id(weight) for weight in radial.parameters()}
+    for gradient, expected in zip(found, torch.autograd.grad(total, dual.parameters), strict=True):
+        assert expected.any()
+        torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_pair_does_not_know_which_of_its_atoms_comes_first():
+    radial = RadialFunctions(6, 5.0, 5, 12, 2, 4, 2, elements=3).double()
+    distances = torch.tensor([1.1, 1.1, 1.1], dtype=torch.float64)
+    (one, other, third), _ = radial(distances, torch.tensor([[0, 2], [2, 0], [1, 2]]))
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert (one - third).abs().max() > 1e-3

@@ -52,16 +52,23 @@ def test_double_precision_survives(potential, tmp_path):
     assert next(loaded.parameters()).dtype == torch.float64
 
 
-def test_older_format_version_loads(path, tmp_path):
+@pytest.mark.parametrize("version", [0, 1])
+def test_older_format_versions_load(version, tmp_path):
+    """Radial functions of distances alone until version 1, and another name of the profile in version 0."""
+    plain = cliffordstf.build("default/small", elements=["H", "C", "O"], seed=0, radial_elements=False)
+    path, old = tmp_path / "new.safetensors", tmp_path / "old.safetensors"
+    save_model(plain, path)
     with safe_open(path, framework="pt") as stream:
         metadata = dict(stream.metadata())
     config = json.loads(metadata["config"])
-    config["kind"] = config.pop("profile")
-    old = tmp_path / "old.safetensors"
-    save_file(load_file(path), old, {**metadata, "format_version": "0", "config": json.dumps(config)})
+    del config["radial_elements"]
+    if version == 0:
+        config["kind"] = config.pop("profile")
+    save_file(load_file(path), old, {**metadata, "format_version": str(version), "config": json.dumps(config)})
     loaded, info = load_model(old)
-    assert info.format_version == 0
-    assert loaded.elements == (1, 6, 8)
+    assert info.format_version == version
+    structure = random_cluster((1, 6, 8), atoms=5)
+    torch.testing.assert_close(loaded.predict(structure).forces, plain.predict(structure).forces, rtol=0, atol=0)
 
 
 def rewritten(path, target, **changes):

@@ -166,10 +166,11 @@ def test_polynomial_envelope_is_c2_at_the_cutoff():
 
 def test_slopes_of_radial_functions_are_their_derivatives(generator):
     torch.manual_seed(0)
-    functions = RadialFunctions(8, CUTOFF, 6, 16, 2, 4, 2).double()
+    functions = RadialFunctions(8, CUTOFF, 6, 16, 2, 4, 2, elements=3).double()
     r = (torch.rand(7, generator=generator, dtype=torch.float64) * 5.4 + 0.3).requires_grad_()
-    assert torch.autograd.gradcheck(functions, (r,))
-    assert torch.autograd.gradgradcheck(functions, (r,))
+    ends = torch.randint(3, (7, 2), generator=generator)
+    assert torch.autograd.gradcheck(functions, (r, ends))
+    assert torch.autograd.gradgradcheck(functions, (r, ends))
 
 
 def test_derivatives_of_direction_tensors(vectors):

@@ -40,9 +40,9 @@ def _recording(seconds: dict[str, float]) -> Iterator[None]:
 
     places: list[tuple[type, str, Callable[..., str]]] = [
         (Call, "__call__", lambda call: FAMILIES[call.name.split("_")[0]]),
-        (RadialFunctions, "_values_and_slopes", lambda _module, _distances: RADIAL),
-        (DualRadial, "forward", lambda _radial, _distances: RADIAL),
-        (DualRadial, "backward", lambda _radial, _of_values, _of_slopes: RADIAL),
+        (RadialFunctions, "_values_and_slopes", lambda *_: RADIAL),
+        (DualRadial, "forward", lambda *_: RADIAL),
+        (DualRadial, "backward", lambda *_: RADIAL),
     ]
     originals = [getattr(owner, name) for owner, name, _ in places]
     for (owner, name, part), original in zip(places, originals, strict=True):

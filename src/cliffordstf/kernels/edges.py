@@ -43,6 +43,12 @@ class EdgeIndex(NamedTuple):
         turned = (~straight).to(torch.uint8)
         return cls(senders, receivers, row_pointers, reverse, pair, turned, torch.stack([first, second], dim=1))
 
+    def ends(self, values: Tensor) -> Tensor:
+        """Values of atoms (atoms,) -> those of the two atoms of every pair, (pairs, 2)."""
+        straight = self.pair_edges[:, 0]
+        atoms = torch.stack([self.senders.index_select(0, straight), self.receivers.index_select(0, straight)], dim=1)
+        return values.index_select(0, atoms.flatten()).view_as(atoms)
+
     def to(self, device: torch.device | str) -> "EdgeIndex":
         """Move every tensor to a device."""
         return EdgeIndex(*(tensor.to(device) for tensor in self))

@@ -51,6 +51,7 @@ class DefaultModel(nn.Module):
             config.radial_depth,
             config.radial_functions,
             config.layers,
+            len(config.elements) if config.radial_elements else 0,
         )
         layers: list[DefaultInteraction] = []
         source = Layout((SCALAR,))
@@ -86,7 +87,7 @@ class DefaultModel(nn.Module):
         vectors = batch.pair_vectors().to(self.embedding.weight.dtype)
         geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
         features = self.embedding(species)[:, None]
-        radial = self.radial(geometry.distances)
+        radial = self.radial(geometry.distances, geometry.edges.ends(species))
 
         def scalars() -> list[Tensor]:
             return self.layer_scalars(features, species, radial, geometry.directions, geometry.edges)

@@ -95,6 +95,7 @@ class _Written:
         self.radial = PreparedRadial(
             [layer.weight.mT for layer in linears],
             [layer.bias for layer in linears],
+            model.radial.shifts,
             model.radial.layers,
             model.radial.cutoff,
             model.radial.power,
@@ -159,7 +160,7 @@ def _evaluate(
 ) -> PairGradients:
     layers = written.layers
     distances, directions = tape.fill(written.pairs.prepare_forward(vectors))
-    functions, slopes = tape.fill(written.radial.prepare(distances))
+    functions, slopes = tape.fill(written.radial.prepare(distances, batch.edges.ends(species)))
     features = [written.embedding[species][:, None]]
     energies = vectors.new_empty(len(species))
     tape.do(energies.zero_)

@@ -199,11 +199,11 @@ class TrainingTape:
     @property
     def parameters(self) -> list[Tensor]:
         """All weights, in the order of the gradients that `differentiate` returns."""
-        networks = [self._radial.network, *self._dual_readouts]
         return [
             self._embedding,
             *(parameter for parameter, _ in self._weights),
-            *(parameter for network in networks for parameter in network.parameters),
+            *self._radial.parameters,
+            *(parameter for network in self._dual_readouts for parameter in network.parameters),
         ]
 
     def versions(self) -> list[int]:
@@ -238,7 +238,7 @@ class TrainingTape:
         vectors = batch.pair_vectors().detach().to(self._embedding.dtype)
         self._lengths = vectors.norm(dim=1, keepdim=True)
         self._units = torch.div(vectors, self._lengths, out=self._directions[:pairs])
-        functions, self._function_slopes = self._radial.forward(self._lengths[:, 0])
+        functions, self._function_slopes = self._radial.forward(self._lengths[:, 0], batch.edges.ends(species))
         self._functions[:, :pairs] = functions
         self._forward.run()
         energies = self._embedding.new_zeros(atoms)

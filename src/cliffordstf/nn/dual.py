@@ -35,7 +35,12 @@ class DualNetwork:
 
     Args:
         network: See `is_plain`.
+
+    Attributes:
+        first_gradient: With respect to the values of the first layer, (rows, width); of the last `backward`.
     """
+
+    first_gradient: Tensor
 
     def __init__(self, network: nn.Sequential) -> None:
         self._network = network
@@ -47,13 +52,18 @@ class DualNetwork:
         linears = (layer for layer in self._network if isinstance(layer, nn.Linear))
         return [parameter for layer in linears for parameter in (layer.weight, layer.bias)]
 
-    def forward(self, values: Tensor, tangents: Tensor) -> tuple[Tensor, Tensor]:
-        """(rows, inputs) each -> (rows, outputs) each. What `backward` needs is kept."""
+    def forward(self, values: Tensor, tangents: Tensor, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """(rows, inputs) each -> (rows, outputs) each. What `backward` needs is kept.
+
+        A shift (rows, width) is added to the values of the first layer.
+        """
         self._inputs = []
         for layer in self._network:
             self._inputs.append((values, tangents))
             if isinstance(layer, nn.Linear):
                 values, tangents = torch.addmm(layer.bias, values, layer.weight.mT), tangents @ layer.weight.mT
+                if shift is not None and len(self._inputs) == 1:
+                    values += shift
             else:
                 values, tangents = nn.functional.silu(values), _silu_slopes(tangents, values)
         return values, tangents
@@ -63,6 +73,7 @@ class DualNetwork:
         found: list[Tensor] = []
         for layer, (values, tangents) in zip(reversed(list(self._network)), reversed(self._inputs), strict=True):
             if isinstance(layer, nn.Linear):
+                self.first_gradient = of_values  # the first layer comes last
                 weight = torch.addmm(of_values.mT @ values, of_tangents.mT, tangents)
                 found += [of_values.sum(dim=0), weight]
                 of_values, of_tangents = of_values @ layer.weight, of_tangents @ layer.weight

@@ -84,46 +84,83 @@ class BesselBasis(nn.Module):
         return values, (torch.cos(angle) * (scale * pi * self.orders) - values / x) / self.cutoff
 
 
+FIRST_SHIFTS = 0.5
+"""Standard deviation of what an element adds to the first hidden layer before training."""
+
+
 class RadialFunctions(nn.Module):
     """A few learned functions of the distance for every layer: one network on a Bessel basis, times the envelope.
 
     Every weight of a convolution is a linear combination of them, so their number, not the number of weights, sets
-    what the network costs.
+    what the network costs. Each of the two elements of a pair adds a vector of its own to the first hidden layer, so
+    that a bond to hydrogen has other functions than one to carbon; an edge and its reverse still share theirs.
 
     Args:
         basis, cutoff, power: Of the Bessel basis and the polynomial envelope.
         width, depth: Of the network's hidden layers.
         functions: Functions for each layer.
         layers: How many layers share the network.
+        elements: How many elements there are; 0 for functions of the distance alone.
     """
 
     def __init__(
-        self, basis: int, cutoff: float, power: int, width: int, depth: int, functions: int, layers: int
+        self,
+        basis: int,
+        cutoff: float,
+        power: int,
+        width: int,
+        depth: int,
+        functions: int,
+        layers: int,
+        elements: int = 0,
     ) -> None:
         super().__init__()
         self.basis = BesselBasis(basis, cutoff)
         self.cutoff, self.power, self.layers = cutoff, power, layers
         self.network = mlp(basis, *[width] * depth, functions * layers)
+        self.shifts = nn.Parameter(FIRST_SHIFTS * torch.randn(elements, width)) if elements else None
 
-    def forward(self, distances: Tensor) -> tuple[Tensor, ...]:
-        """Distances (pairs,) -> for each layer functions (pairs, functions)."""
+    def forward(self, distances: Tensor, ends: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Distances (pairs,) -> for each layer functions (pairs, functions).
+
+        Args:
+            distances: Å.
+            ends: Element indices of both atoms, (pairs, 2); read if there are several elements.
+        """
+
+        def function(lengths: Tensor) -> Tensor:
+            return self._values(lengths, ends)
+
         if not distances.requires_grad or torch.compiler.is_compiling():
-            values = self._values(distances[:, None])
+            values = function(distances[:, None])
         else:
-            values = with_jacobian(distances[:, None], *self._values_and_slopes(distances.detach()), self._values)
+            values = with_jacobian(distances[:, None], *self._values_and_slopes(distances.detach(), ends), function)
         return values.chunk(self.layers, dim=1)
 
-    def _values(self, distances: Tensor) -> Tensor:
-        envelope = polynomial_envelope(distances, self.cutoff, self.power)
-        values: Tensor = self.network(self.basis(distances[:, 0])) * envelope
-        return values
+    def shift(self, ends: Tensor | None) -> Tensor | None:
+        """What the elements of pairs add to the first hidden layer, (pairs, width)."""
+        if self.shifts is None:
+            return None
+        assert ends is not None
+        return self.shifts.index_select(0, ends.flatten()).view(ends.shape[0], 2, -1).sum(dim=1)
 
-    def _values_and_slopes(self, distances: Tensor) -> tuple[Tensor, Tensor]:
+    def _values(self, distances: Tensor, ends: Tensor | None) -> Tensor:
+        values, shift = self.basis(distances[:, 0]), self.shift(ends)
+        for number, layer in enumerate(self.network):
+            values = layer(values)
+            if number == 0 and shift is not None:
+                values = values + shift
+        return values * polynomial_envelope(distances, self.cutoff, self.power)
+
+    def _values_and_slopes(self, distances: Tensor, ends: Tensor | None) -> tuple[Tensor, Tensor]:
         """Functions (pairs, all) and their slopes (pairs, all, 1): a slope goes through the network with its value."""
         values, slopes = self.basis.values_and_slopes(distances)
-        for layer in self.network:
+        shift = self.shift(ends)
+        for number, layer in enumerate(self.network):
             if isinstance(layer, nn.Linear):
                 values, slopes = layer(values), slopes @ layer.weight.mT
+                if number == 0 and shift is not None:
+                    values = values + shift
             else:
                 values, slopes = _silu_with_slope(values, slopes)
         envelope = polynomial_envelope(distances, self.cutoff, self.power)[:, None]
@@ -132,20 +169,30 @@ class RadialFunctions(nn.Module):
 
 
 class DualRadial:
-    """Radial functions and their slopes, with the gradients of the network's weights.
+    """Radial functions and their slopes, with the gradients of their weights.
 
     Args:
         radial: The functions.
     """
 
     def __init__(self, radial: RadialFunctions) -> None:
-        self._basis, self._layers = radial.basis, radial.layers
+        self._radial, self._basis, self._layers = radial, radial.basis, radial.layers
         self._cutoff, self._power = radial.cutoff, radial.power
-        self.network = DualNetwork(radial.network)
+        self._network = DualNetwork(radial.network)
 
-    def forward(self, distances: Tensor) -> tuple[Tensor, Tensor]:
-        """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each."""
-        values, slopes = self.network.forward(*self._basis.values_and_slopes(distances))
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The weights, in the order of the gradients that `backward` returns."""
+        shifts = self._radial.shifts
+        return self._network.parameters if shifts is None else [*self._network.parameters, shifts]
+
+    def forward(self, distances: Tensor, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each.
+
+        `ends` as in `RadialFunctions`.
+        """
+        self._ends = ends
+        values, slopes = self._network.forward(*self._basis.values_and_slopes(distances), self._radial.shift(ends))
         self._envelope = polynomial_envelope(distances, self._cutoff, self._power)[:, None]
         self._steepness = polynomial_envelope_slope(distances, self._cutoff, self._power)[:, None]
         slopes = torch.addcmul(slopes * self._envelope, values, self._steepness)
@@ -155,9 +202,16 @@ class DualRadial:
         return values.view(len(values), self._layers, -1).transpose(0, 1)
 
     def backward(self, of_values: Tensor, of_slopes: Tensor) -> list[Tensor]:
-        """Gradients of functions and slopes (pairs, layers · functions) -> those of the network's weights."""
+        """Gradients of functions and slopes (pairs, layers · functions) -> those of `parameters`."""
         of_network = torch.addcmul(of_values * self._envelope, of_slopes, self._steepness)
-        return self.network.backward(of_network, of_slopes * self._envelope)[1]
+        found = self._network.backward(of_network, of_slopes * self._envelope)[1]
+        shifts = self._radial.shifts
+        if shifts is None or self._ends is None:
+            return found
+        of_shifts, of_hidden = torch.zeros_like(shifts), self._network.first_gradient
+        for end in self._ends.unbind(1):
+            of_shifts.index_add_(0, end, of_hidden)
+        return [*found, of_shifts]
 
 
 def _silu_with_slope(values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:

@@ -105,7 +105,7 @@ class RadialArgs(Structure):
     """`RadialArgs` in radial.h."""
 
     _fields_ = [
-        *_fields("pairs basis depth functions layers power", "widths weights distances values slopes"),
+        *_fields("pairs basis depth functions layers power", "widths weights shifts ends distances values slopes"),
         ("cutoff", c_double),
         *_fields("threads", ""),
     ]

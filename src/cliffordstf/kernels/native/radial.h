@@ -2,6 +2,8 @@
 //
 //   f(d) = envelope(d) . network(sqrt(2) 0.3 sin(n pi x) / x),  x = d / cutoff
 //
+// The elements of a pair may each add a row of a table to the first hidden layer.
+//
 // A slope goes through the network beside its value. A few pairs at a time, so that nothing between the distance and the
 // functions leaves the first-level cache.
 #pragma once
@@ -17,6 +19,8 @@ struct RadialArgs {
     int64_t pairs, basis, depth, functions, layers, power;
     const int64_t* widths;  // (depth + 1): the basis, then the width of every layer of the network in whole vectors
     const void* weights;    // for every layer its matrix (in, out) and its bias (out)
+    const void* shifts;     // (elements, widths[1]), or null
+    const int64_t* ends;    // (pairs, 2): elements, read if there are shifts
     const void* distances;  // (pairs)
     void *values, *slopes;  // (layers, pairs, functions)
     double cutoff;
@@ -58,7 +62,10 @@ class RadialFunctions {
         for (int64_t layer = 0; layer < s.depth; ++layer) {
             const int in = static_cast<int>(s.widths[layer]), out = static_cast<int>(s.widths[layer + 1]);
             const T* bias = weights + static_cast<int64_t>(in) * out;
-            for (int r = 0; r < rows; ++r) std::copy(bias, bias + out, next_values[r]);
+            for (int r = 0; r < rows; ++r) {
+                std::copy(bias, bias + out, next_values[r]);
+                if (layer == 0 && s.shifts) shift(first + r, next_values[r], out);
+            }
             gemm_nn<T, true>(rows, values, in, weights, out, next_values, out);
             gemm_nn<T, false>(rows, slopes, in, weights, out, next_slopes, out);
             if (layer + 1 < s.depth)
@@ -70,6 +77,12 @@ class RadialFunctions {
             }
         }
         for (int r = 0; r < rows; ++r) finish(first + r, values[r], slopes[r]);
+    }
+
+    void shift(int64_t pair, T* values, int width) const {
+        const T* table = static_cast<const T*>(s.shifts);
+        const T *one = table + s.ends[2 * pair] * width, *other = table + s.ends[2 * pair + 1] * width;
+        for (int i = 0; i < width; ++i) values[i] += one[i] + other[i];
     }
 
     double distance(int64_t pair) const { return static_cast<double>(static_cast<const T*>(s.distances)[pair]); }

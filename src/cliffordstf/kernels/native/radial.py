@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.native.kernel import padded_channels
+from cliffordstf.kernels.native.kernel import padded, padded_channels
 from cliffordstf.kernels.native.library import Call, RadialArgs, library, threads_for
 
 
@@ -16,13 +16,20 @@ class PreparedRadial:
     Args:
         matrices: Of every layer of the network, (in, out); SiLU stands between them.
         biases: Of every layer, (out,).
+        shifts: What each element of a pair adds to the first hidden layer, (elements, out), or None.
         layers: Of the model, each of which takes an equal share of the outputs.
         cutoff: Å.
         power: Of the envelope.
     """
 
     def __init__(
-        self, matrices: Sequence[Tensor], biases: Sequence[Tensor], layers: int, cutoff: float, power: int
+        self,
+        matrices: Sequence[Tensor],
+        biases: Sequence[Tensor],
+        shifts: Tensor | None,
+        layers: int,
+        cutoff: float,
+        power: int,
     ) -> None:
         dtype = matrices[0].dtype
         kernels = library(dtype)
@@ -43,20 +50,24 @@ class PreparedRadial:
         self._args.functions, self._args.layers = self._functions, layers
         self._args.power, self._args.cutoff = power, cutoff
         self._args.widths, self._args.weights = self._widths.ctypes.data, self._weights.data_ptr()
+        self._shifts = None if shifts is None else padded(shifts.detach(), widths[1])
+        self._args.shifts = None if self._shifts is None else self._shifts.data_ptr()
 
-    def __call__(self, distances: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, distances: Tensor, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each."""
-        call, results = self.prepare(distances)
+        call, results = self.prepare(distances, ends)
         call()
         return results
 
-    def prepare(self, distances: Tensor) -> tuple[Call, tuple[Tensor, Tensor]]:
-        """The kernel and where functions and slopes will be."""
+    def prepare(self, distances: Tensor, ends: Tensor | None = None) -> tuple[Call, tuple[Tensor, Tensor]]:
+        """The kernel and where functions and slopes will be; `ends` are elements, int64 (pairs, 2), for the shifts."""
         pairs = len(distances)
+        assert self._shifts is None or ends is not None
         values = distances.new_empty(self._layers, pairs, self._functions)
         slopes = torch.empty_like(values)
         args = RadialArgs.from_buffer_copy(self._args)  # a copy: several threads may be at it
         args.pairs, args.distances = pairs, distances.data_ptr()
         args.values, args.slopes = values.data_ptr(), slopes.data_ptr()
+        args.ends = None if ends is None else ends.data_ptr()
         args.threads = threads_for(2 * pairs * len(self._weights))
-        return self._kernels.prepared("radial_forward", args, (self, distances, values, slopes)), (values, slopes)
+        return self._kernels.prepared("radial_forward", args, (self, distances, ends, values, slopes)), (values, slopes)

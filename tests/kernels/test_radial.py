@@ -46,9 +46,13 @@ def test_large_and_not_a_number_go_through():
     assert values[0, 1].isnan().all()
 
 
-def test_no_pairs():
-    values, slopes = prepared(RadialFunctions(8, 5.0, 5, 16, 2, 4, 2))(torch.zeros(0))
+@pytest.mark.parametrize("elements", [0, 3])
+def test_no_pairs(elements):
+    radial = RadialFunctions(8, 5.0, 5, 16, 2, 4, 2, elements)
+    distances, ends = torch.zeros(0), torch.zeros(0, 2, dtype=torch.int64)
+    values, slopes = prepared(radial)(distances, ends)
     assert values.shape == slopes.shape == (2, 0, 4)
+    assert [functions.shape for functions in radial(distances, ends)] == [(0, 4), (0, 4)]
 
 
 def test_gradients_of_all_weights_equal_those_of_autograd():

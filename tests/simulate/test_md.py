@@ -14,6 +14,8 @@ from ase.io import read
 import cliffordstf
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.integrations.ase import Calculator
+from cliffordstf.model.file import load_model
+from cliffordstf.model.shipped import resolve
 from cliffordstf.simulate.guards import SimulationError
 from cliffordstf.simulate.md import run_md
 from cliffordstf.simulate.restart import load_state
@@ -22,7 +24,8 @@ from cliffordstf.simulate.settings import MDSettings
 
 @pytest.fixture(scope="module")
 def potential() -> cliffordstf.Potential:
-    return cliffordstf.build("default/small", elements=["H", "C", "O"], seed=0, channels=8)
+    """A trained one: what nobody has taught to keep atoms apart would be stopped by the guards."""
+    return load_model(resolve("ethanol-gfn2"))[0]
 
 
 def copper(size: int = 2) -> Atoms:

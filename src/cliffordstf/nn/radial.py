@@ -142,7 +142,7 @@ class RadialFunctions(nn.Module):
         if self.shifts is None:
             return None
         assert ends is not None
-        return self.shifts.index_select(0, ends.flatten()).view(ends.shape[0], 2, -1).sum(dim=1)
+        return self.shifts.index_select(0, ends.flatten()).view(*ends.shape, self.shifts.shape[1]).sum(dim=1)
 
     def _values(self, distances: Tensor, ends: Tensor | None) -> Tensor:
         values, shift = self.basis(distances[:, 0]), self.shift(ends)

@@ -57,10 +57,15 @@ inline std::vector<Chunk> whole_structures(const Graph& graph, int64_t most) {
     return chunks;
 }
 
-// Whole structures where there are enough of them, else equal parts.
+constexpr int64_t FEW_PARTS = 16, ATOMS_A_PART = 256;
+
+// Whole structures where there are enough of them, else equal parts. The larger a part, the more of its edges find their
+// reverse in it; but there must be enough of them for many threads.
 inline std::vector<Chunk> dealt(const Graph& graph, int64_t most) {
     const std::vector<Chunk> structures = whole_structures(graph, most);
-    return structures.empty() ? equal_parts(0, graph.atoms, std::min(most, graph.atoms)) : structures;
+    if (!structures.empty()) return structures;
+    const int64_t large = std::max(FEW_PARTS, graph.atoms / ATOMS_A_PART);
+    return equal_parts(0, graph.atoms, std::min({most, graph.atoms, large}));
 }
 
 }  // namespace cstf

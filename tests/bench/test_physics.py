@@ -48,6 +48,11 @@ def test_failures_name_what_breaks_and_by_how_much(found):
     assert failures({**broken, "continuous": 1})[-1] == "slope of the forces jumps by 0.01 eV/Å² at the cutoff"
 
 
+def test_what_is_not_a_number_obeys_nothing(found):
+    said = failures({**found[0], "force": float("nan"), "rotation": float("nan")})
+    assert said == ["forces are not the gradient of the energy (nan)", "turned structures differ (nan)"]
+
+
 def test_the_table_starts_with_those_that_obey(found):
     (table,) = all_tables(found)
     assert table.rows == physics_table(found).rows

@@ -21,6 +21,7 @@ from cliffordstf.kernels import (
     plain_pytorch,
     reference,
 )
+from cliffordstf.kernels.native.library import chunks_for
 from tests.kernels.graphs import draw, edge_plan, molecules, node_plan, random_graph
 
 SMALL = Layout((SCALAR, VECTOR, BIVECTOR, STF2))
@@ -61,8 +62,12 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
     def leaf(*shape: int) -> Tensor:
         return draw(generator, *shape, dtype=dtype)
 
-    # Four structures, and edges enough for as many chunks: then an edge is done together with its reverse.
-    edges = molecules(4, 9) if "molecules" in name else random_graph(6, 0.7, generator)
+    # Whole molecules in every chunk of atoms: each edge is done together with its reverse. One structure in several
+    # chunks: some edges find their reverse in their own chunk, others do not.
+    if "molecules" in name:
+        edges = molecules(4, 9)
+    else:
+        edges = random_graph(30, 0.6, generator) if "several chunks" in name else random_graph(6, 0.7, generator)
     if name.startswith("edge"):
         plan = {
             "edge small": edge_plan(SMALL, 2, SMALL, shared=5),
@@ -70,6 +75,8 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
             "edge factored": edge_plan(SMALL, 2, LARGE, shared=3),
             "edge convolution": edge_plan(SMALL, 3, LARGE),
             "edge convolution of molecules": edge_plan(SMALL, 3, LARGE),
+            "edge convolution in several chunks": edge_plan(SMALL, 2, SMALL),
+            "edge small in several chunks": edge_plan(SMALL, 2, SMALL, shared=5),
             "edge convolution of scalars": edge_plan(Layout((SCALAR,)), 3, LARGE, shared=2),
         }[name]
         return make_edge_case(name, module, plan, edges, channels, leaf)
@@ -108,6 +115,8 @@ NAMES = [
     "edge convolution",
     "edge convolution of scalars",
     "edge convolution of molecules",
+    "edge convolution in several chunks",
+    "edge small in several chunks",
     "node",
     "node with groups",
     "linear",
@@ -146,6 +155,15 @@ def test_compiled_equals_reference_to_rounding(name, channels, dtype, tolerance,
     plain = derivatives(make_case(name, reference, channels, generator, dtype))
     for ours, theirs in zip(compiled, plain, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * max(1.0, float(theirs.detach().abs().max())))
+
+
+def test_a_structure_of_several_chunks_has_edges_of_both_kinds(generator):
+    edges = random_graph(30, 0.6, generator)
+    parts = chunks_for(len(edges.senders), 128)
+    assert parts >= 3
+    same = edges.senders * parts // 30 == edges.receivers * parts // 30
+    assert same.any()
+    assert not same.all()
 
 
 @needs_compiler

@@ -19,7 +19,7 @@ def prepared(radial: RadialFunctions) -> PreparedRadial:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
 @pytest.mark.parametrize(("depth", "width", "functions", "layers"), [(2, 64, 16, 2), (1, 13, 5, 3), (3, 24, 1, 1)])
-@pytest.mark.parametrize("elements", [0, 3])
+@pytest.mark.parametrize("elements", [0, 1, 3])
 def test_values_and_slopes_equal_the_network(dtype, tolerance, depth, width, functions, layers, elements):
     torch.manual_seed(0)
     radial = RadialFunctions(8, 5.0, 5, width, depth, functions, layers, elements).to(dtype)
@@ -79,3 +79,14 @@ def test_a_pair_does_not_know_which_of_its_atoms_comes_first():
     (one, other, third), _ = radial(distances, torch.tensor([[0, 2], [2, 0], [1, 2]]))
     torch.testing.assert_close(one, other, rtol=0, atol=0)
     assert (one - third).abs().max() > 1e-3
+
+
+def test_a_table_of_elements_may_lie_anywhere():
+    torch.manual_seed(0)
+    radial = RadialFunctions(6, 5.0, 5, 16, 1, 4, 1, elements=3)
+    distances, ends = torch.linspace(1, 4, 5), torch.randint(3, (5, 2))
+    with torch.no_grad():
+        expected = prepared(radial)(distances, ends)[0]
+        radial.shifts = nn.Parameter(radial.shifts.mT.contiguous().mT)
+        assert not radial.shifts.is_contiguous()
+        torch.testing.assert_close(prepared(radial)(distances, ends)[0], expected, rtol=0, atol=0)

@@ -37,7 +37,9 @@ def check(potential, batch):
     return ours
 
 
-@pytest.mark.parametrize("overrides", [{}, {"lmax": 3, "layers": 3, "node_lmax": 1}, {"lmax": 1, "layers": 1}])
+@pytest.mark.parametrize(
+    "overrides", [{}, {"lmax": 3, "layers": 3, "node_lmax": 1}, {"lmax": 1, "layers": 1}, {"radial_elements": False}]
+)
 def test_every_step_of_dynamics_equals_autograd(overrides):
     options = {"channels": 8, "lmax": 2} | overrides
     potential = cliffordstf.build("default", elements=ELEMENTS, seed=0, **options).double()

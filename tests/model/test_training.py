@@ -76,6 +76,7 @@ def check(potential, structures, stress=False):
         {"lmax": 3, "layers": 3, "node_lmax": 1, "body_order": 3},
         {"lmax": 2, "body_order": 2},
         {"lmax": 2, "pseudoscalar": True, "body_order": 5},
+        {"lmax": 2, "radial_elements": False},
         {"lmax": 4, "layers": 2, "radial_depth": 1, "radial_functions": 5, "basis": 6, "hidden": 7},
     ],
 )

@@ -71,7 +71,7 @@ def models_here() -> tuple[list[str], dict[str, str]]:
 def _moved(potential: Potential) -> Potential:
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for weight in potential.parameters():
+        for weight in (weight for weight in potential.parameters() if weight.requires_grad):
             size = float(weight.square().mean().sqrt())
             noise = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
             weight.add_(noise, alpha=MOVED * size if size > 0 else MOVED)
@@ -122,17 +122,22 @@ _JUMPS = {
 """By the number of continuous derivatives."""
 
 
+def _breaks(error: float, bound: float) -> bool:
+    """An error that is not a number breaks every bound."""
+    return not error <= bound
+
+
 def failures(found: dict[str, Any]) -> list[str]:
     """What a model really does where it does not obey, in words and numbers."""
     said = []
     if found["force"] is None:
         said.append("forces from a head of their own")
-    elif found["force"] > DERIVATIVE:
+    elif _breaks(found["force"], DERIVATIVE):
         said.append(f"forces are not the gradient of the energy ({found['force']:.0e})")
-    if found["stress"] > DERIVATIVE:
+    if _breaks(found["stress"], DERIVATIVE):
         said.append(f"stress is not the strain derivative ({found['stress']:.0e})")
-    said += [f"{words} ({found[name]:.0e})" for name, words in _EXACT.items() if found[name] > EXACT]
-    if found["force on a free atom, eV/Å"] > 0:
+    said += [f"{words} ({found[name]:.0e})" for name, words in _EXACT.items() if _breaks(found[name], EXACT)]
+    if _breaks(found["force on a free atom, eV/Å"], 0.0):
         said.append(f"a free atom feels {found['force on a free atom, eV/Å']:.2g} eV/Å")
     what = _JUMPS.get(found["continuous"])
     if what is not None:

@@ -125,7 +125,7 @@ class RadialFunctions(nn.Module):
 
         Args:
             distances: Å.
-            ends: Element indices of both atoms, (pairs, 2); read if there are several elements.
+            ends: Element indices of both atoms, (pairs, 2); read if the functions know elements.
         """
 
         def function(lengths: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ class RadialFunctions(nn.Module):
         if self.shifts is None:
             return None
         assert ends is not None
-        return self.shifts.index_select(0, ends.flatten()).view(*ends.shape, self.shifts.shape[1]).sum(dim=1)
+        return self.shifts.index_select(0, ends[:, 0]) + self.shifts.index_select(0, ends[:, 1])
 
     def _values(self, distances: Tensor, ends: Tensor | None) -> Tensor:
         values, shift = self.basis(distances[:, 0]), self.shift(ends)
@@ -206,8 +206,9 @@ class DualRadial:
         of_network = torch.addcmul(of_values * self._envelope, of_slopes, self._steepness)
         found = self._network.backward(of_network, of_slopes * self._envelope)[1]
         shifts = self._radial.shifts
-        if shifts is None or self._ends is None:
+        if shifts is None:
             return found
+        assert self._ends is not None
         of_shifts, of_hidden = torch.zeros_like(shifts), self._network.first_gradient
         for end in self._ends.unbind(1):
             of_shifts.index_add_(0, end, of_hidden)

@@ -1,6 +1,7 @@
 """Radial functions and their slopes on the compiled kernels, for inference."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -50,7 +51,10 @@ class PreparedRadial:
         self._args.functions, self._args.layers = self._functions, layers
         self._args.power, self._args.cutoff = power, cutoff
         self._args.widths, self._args.weights = self._widths.ctypes.data, self._weights.data_ptr()
-        self._shifts = None if shifts is None else padded(shifts.detach(), widths[1])
+        # A copy, like the matrices: what the kernel reads must not change by halves, nor lie anywhere but in rows.
+        self._shifts = (
+            None if shifts is None else cast("Tensor", padded(shifts.detach().contiguous(), widths[1])).clone()
+        )
         self._args.shifts = None if self._shifts is None else self._shifts.data_ptr()
 
     def __call__(self, distances: Tensor, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -1,9 +1,13 @@
+import math
 import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from cliffordstf.allocator import free_memory
 
 FAULTS = """
 import cliffordstf, resource, torch
@@ -26,3 +30,11 @@ def test_a_block_that_was_freed_is_not_asked_of_the_system_again():
     ]
     assert faults[0] < 100
     assert faults[1] >= 19  # huge pages of 2 MB at best: the user's own setting is kept
+
+
+def test_free_memory_is_a_plausible_number():
+    if not Path("/proc/meminfo").exists():
+        assert free_memory() == math.inf
+    else:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        assert 0 < free_memory() < total

@@ -7,6 +7,8 @@ a tenth of a training step.
 import ctypes
 import os
 import platform
+from math import inf
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 BLOCK = 1 << 30
@@ -26,6 +28,16 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_MMAP_THRESHOLD, BLOCK) and mallopt(_TRIM_THRESHOLD, EVERYTHING))
+
+
+def free_memory() -> float:
+    """Bytes that the system says are to be had; infinite where it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return inf
+    found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return inf if found is None else 1024.0 * float(found)
 
 
 def give_back_freed_memory() -> bool:

@@ -47,6 +47,7 @@ def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
     assert result["config"]["data"]["free_atoms_only"]
     assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
     assert result["tests"]["val_id"]["zero_energy_mae_mev"] > 1
+    assert result["tests"]["val_id"]["energy_and_forces_within_threshold"] is not None  # fixed atoms do not count
     splits = load_splits(catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}).config.data)
     assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
     table = catalysis_table([result], "oc20", "s2ef")

@@ -43,6 +43,9 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
     assert table.heads == ["model", "parameters", "budget, min", "U0, meV", "U0, paper", "homo, meV", "homo, paper"]
     assert float(table.rows[0][3]) == pytest.approx(energy["metrics"]["energy_mae_mev"], abs=1e-3)
     assert table.rows[-1][0] == "zero row"
+    # The paper prints 8.045 eV and 0.033 eV.
+    paper = scalar_table([{**result, "model": "gotennet"} for result in results], "qm9")
+    assert [paper.rows[0][4], paper.rows[0][6]] == ["8045", "33"]
 
 
 def test_excluded_molecules_stay_out(molecules, tmp_path):

@@ -6,9 +6,10 @@ from torch._dynamo.utils import counters
 
 import cliffordstf
 from cliffordstf.kernels import kernel_name, plain_pytorch
-from cliffordstf.model import training
+from cliffordstf.model import inference, training
 from cliffordstf.model.compiled import CompiledPotential
 from cliffordstf.model.inference import pair_gradients
+from cliffordstf.model.written import WrittenLayer
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 
 needs_compiler = pytest.mark.skipif(
@@ -118,6 +119,24 @@ def test_the_written_out_gradient_equals_autograd(overrides, monkeypatch):
     for keep in (0.0, 1e9):
         pieces = pair_gradients(potential.model, batch, species, chunk=5, keep=keep)
         torch.testing.assert_close(pieces.gradients, whole.gradients, rtol=1e-12, atol=1e-12)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("free", "kept"), [(1e3, False), (1e12, True)])
+def test_stages_are_kept_as_far_as_memory_is_free(free, kept, monkeypatch):
+    potential = cliffordstf.build("default", elements=ELEMENTS, seed=0, channels=8)
+    batch = potential.batch(structures(3))
+    species = potential.species_of_number[batch.numbers]
+    whole = pair_gradients(potential.model, batch, species)
+    made = []
+    outputs = WrittenLayer.outputs
+    monkeypatch.setattr(inference, "free_memory", lambda: free)
+    monkeypatch.setattr(
+        WrittenLayer, "outputs", lambda self, *arguments: made.append(arguments[5]) or outputs(self, *arguments)
+    )
+    pieces = pair_gradients(potential.model, batch, species, chunk=5)
+    assert made == [kept, kept]
+    torch.testing.assert_close(pieces.gradients, whole.gradients, rtol=1e-4, atol=1e-5)
 
 
 @needs_compiler

@@ -307,3 +307,34 @@ def test_memory_goes_with_the_model():
     potential = None
     gc.collect()
     assert tape() is None
+
+
+@pytest.mark.parametrize("name", ["default", "paper/full"])
+def test_a_training_run_with_kernels_follows_one_without(name):
+    """Not only one gradient: weights after many updates, each of which starts from where the last one led."""
+    options = {"channels": 8, "lmax": 2} if name == "default" else {"channels": 8, "hidden": 8, "layers": 2, "heads": 2}
+    structures = clusters(6, 5, 7)
+    labels = torch.randn(18, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+    def run(potential):
+        optimizer = torch.optim.Adam(potential.parameters(), lr=1e-3)
+        losses = []
+        for _ in range(25):
+            optimizer.zero_grad()
+            prediction = potential(potential.batch(structures), train=True)
+            loss = prediction.energy.square().mean() + (prediction.forces - labels).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, [weight.detach().clone() for weight in potential.parameters()]
+
+    def fresh():
+        return cliffordstf.build(name, elements=ELEMENTS, seed=0, **options).double()
+
+    losses, weights = run(fresh())
+    with plain_pytorch():
+        plain_losses, plain_weights = run(fresh())
+    assert losses[-1] < 0.99 * losses[0]
+    torch.testing.assert_close(losses, plain_losses, rtol=1e-7, atol=0.0)
+    for weight, plain in zip(weights, plain_weights, strict=True):
+        torch.testing.assert_close(weight, plain, rtol=0, atol=1e-6)

@@ -90,6 +90,20 @@ def test_predictions_that_are_not_numbers_spoil_the_metrics(potential):
     assert metrics["energy_within_threshold"] == 0.75
 
 
+def test_fixed_atoms_do_not_keep_a_structure_from_being_within_the_thresholds(potential):
+    """Their forces are not labelled; those of the free atoms decide."""
+    frames = exact_frames(potential, 3)
+    labels = [frame.forces.copy() for frame in frames]
+    labels[0][0] = np.nan
+    labels[1][0] = np.nan
+    labels[1][1] += 0.05  # eV/Å, above the threshold
+    labels[2][:] = np.nan
+    masked = [Frame(frame.structure, frame.energy, forces) for frame, forces in zip(frames, labels, strict=True)]
+    metrics = compute_metrics(evaluate(potential, Dataset(masked, potential.cutoff), BatchPlan(3)))
+    assert metrics["energy_within_threshold"] == 1.0
+    assert metrics["energy_and_forces_within_threshold"] == 0.5
+
+
 def test_stress_is_evaluated_where_it_is_labelled(potential):
     crystal = triclinic_crystal((1, 6, 8))
     stress = potential.predict(crystal).stress[0].numpy()

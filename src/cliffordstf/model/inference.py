@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from cliffordstf.allocator import free_memory
 from cliffordstf.data.batch import Batch
 from cliffordstf.kernels import kernel_name
 from cliffordstf.kernels.native.kernel import padded, padded_channels
@@ -31,7 +32,8 @@ CHUNK = 2048
 """Atoms that go through the stages of a layer together, when there are more than that."""
 
 KEEP = 4e9
-"""Bytes that may be kept of the stages; beyond that they are made again on the way back, for a fifth more time."""
+"""Bytes that may be kept of the stages, at most half of what is free; beyond that they are made again on the way back,
+for a fifth more time."""
 
 RECORDED = 512
 """Atoms of a batch whose memory is kept for the next one with the same edges. For more there is little to gain."""
@@ -61,15 +63,19 @@ def can_infer(model: nn.Module, device: torch.device) -> TypeGuard[DefaultModel]
 @torch.inference_mode(False)
 @torch.no_grad()
 def pair_gradients(
-    model: DefaultModel, batch: Batch, species: Tensor, chunk: int = CHUNK, keep: float = KEEP
+    model: DefaultModel, batch: Batch, species: Tensor, chunk: int = CHUNK, keep: float | None = None
 ) -> PairGradients:
-    """Atomic energies and the gradient of their sum."""
+    """Atomic energies and the gradient of their sum.
+
+    Beyond `chunk` atoms, the stages that concern each atom alone go through in parts.
+    """
     written = _written(model)
     vectors = batch.pair_vectors().to(model.embedding.weight.dtype)
     if len(species) > min(RECORDED, chunk):
+        keep = min(KEEP, 0.5 * free_memory()) if keep is None else keep
         return _evaluate(written, vectors, batch, species, list(chunks(len(species), chunk)), keep, Tape(False))
     if not written.lock.acquire(blocking=False):  # another thread is at work on the memory that is kept
-        return _evaluate(written, vectors, batch, species, [slice(0, len(species))], keep, Tape(False))
+        return _evaluate(written, vectors, batch, species, [slice(0, len(species))], KEEP, Tape(False))
     try:
         return _again(written, vectors, batch, species)
     finally:

@@ -112,16 +112,19 @@ def _stress_metrics(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _within(evaluation: Evaluation, forces: bool) -> float | None:
-    """Share of structures whose energy (and every force component) is within the threshold."""
+    """Share of structures whose energy (and every known force component) is within the threshold.
+
+    Forces on fixed atoms are not known, and do not count; structures without any known force are left out.
+    """
     error = np.abs(evaluation.energy - evaluation.energy_label)
     usable = np.isfinite(evaluation.energy_label)
     good = error < ENERGY_WITHIN
     if forces:
-        unknown = ~np.isfinite(evaluation.force_labels).all(axis=1)
-        close = np.abs(evaluation.forces - evaluation.force_labels).max(axis=1) < FORCE_WITHIN
+        known = np.isfinite(evaluation.force_labels).all(axis=1)
+        far = known & ~(np.abs(evaluation.forces - evaluation.force_labels).max(axis=1) < FORCE_WITHIN)
         count = len(evaluation.frames)
-        usable &= np.bincount(evaluation.structure_of_atom, unknown, count) == 0
-        good &= np.bincount(evaluation.structure_of_atom, ~close, count) == 0
+        usable &= np.bincount(evaluation.structure_of_atom, known, count) > 0
+        good &= np.bincount(evaluation.structure_of_atom, far, count) == 0
     return float(good[usable].mean()) if usable.any() else None
 
 

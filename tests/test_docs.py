@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
 from cliffordstf.bench.speed_tables import PEERS, speed_tables
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.bench.tables import all_tables
@@ -63,3 +64,19 @@ def test_the_ratios_in_the_readme_are_what_the_results_say():
     for kind, label in (("inference", "inference"), ("training", "training step"), ("latency", "one molecule")):
         values = [ratios[f"default_lmax3_{kind}_time_over_{peer}"] for peer in PEERS]
         assert f"| {label} | {' | '.join(f'{value:.2f}' for value in values)} |" in text
+
+
+def test_the_errors_in_the_readme_are_what_the_results_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    results = read_results(ROOT / "results" / "rmd17")
+    forces = {
+        (result["molecule"], result["train"]): result["metrics"]["force_mae_mev_per_a"]
+        for result in results
+        if result["recipe"] == "default" and result.get("members", 1) == 1
+    }
+    for molecule in RMD17_MOLECULES:
+        cells = [molecule]
+        for train in (50, 950):
+            published = [rmd17(train, peer, molecule) for peer in ("MACE", "NequIP")]
+            cells += [f"{forces[molecule, train]:.1f}", *(f"{values[1]:g}" for values in published)]
+        assert f"| {' | '.join(cells)} |" in text

@@ -1,6 +1,9 @@
 """The code of docs/extend.md does what the page says."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +30,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_a_model_of_ones_own_trains_and_comes_back_from_its_file(elsewhere, clusters):
-    assert len(code("model").strip().splitlines()) <= 35
+    assert len(code("model").strip().splitlines()) <= 30
     clusters.rename(elsewhere / "structures.extxyz")
     names = {"potential_input": random_cluster((18,), atoms=5, seed=99, spacing=2.4)}
     exec(code("model"), names)
@@ -41,6 +44,29 @@ def test_a_model_of_ones_own_trains_and_comes_back_from_its_file(elsewhere, clus
     )
     with pytest.raises(ConfigError, match="already"):
         family.register(family.Family((), lambda: None, family.FamilyConfig, torch.nn.Identity, {"pair": {}}))
+
+
+def test_the_command_line_takes_a_model_of_ones_own(elsewhere, clusters):
+    clusters.rename(elsewhere / "structures.extxyz")
+    (elsewhere / "pair.py").write_text(code("model"), encoding="utf-8")
+    command = [sys.executable, "-m", "cliffordstf", "train", "structures.extxyz", "model.preset=pair", "epochs=2"]
+    environment = {**os.environ, family.OWN: "pair.py"}
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+    assert (elsewhere / "runs" / "structures" / "model.safetensors").is_file()
+    unknown = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert unknown.returncode != 0
+    assert "'pair'" in " ".join((unknown.stdout + unknown.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("nothing.py", None), ("broken.py", "1 / 0"), ("no_such_module_of_mine", None)]
+)
+def test_what_cannot_be_imported_is_one_clear_error(name, text, elsewhere, monkeypatch):
+    if text is not None:
+        Path(name).write_text(text, encoding="utf-8")
+    monkeypatch.setenv(family.OWN, f"json, {name}")
+    with pytest.raises(ConfigError, match=rf"CLIFFORDSTF_FAMILIES names '{name}', which cannot be imported \("):
+        family.find_family("pair")
 
 
 def test_a_data_set_of_ones_own_is_read_back(elsewhere):

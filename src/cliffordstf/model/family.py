@@ -4,8 +4,13 @@ A family that is registered can be built, trained, saved, loaded and benchmarked
 `cliffordstf.zoo` are such families, and so are users' own models.
 """
 
+import importlib
+import importlib.util
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -70,8 +75,43 @@ def register(family: Family) -> None:
     _family_of.update(dict.fromkeys(family.presets, family))
 
 
+OWN = "CLIFFORDSTF_FAMILIES"
+"""Environment variable that names users' own modules, or files ending in .py, separated by commas. Processes that a
+benchmark starts inherit it."""
+
+_imported: set[str] = set()
+
+
+def _import_own() -> None:
+    """Import what the environment names, once."""
+    for name in filter(None, map(str.strip, os.environ.get(OWN, "").split(","))):
+        if name in _imported:
+            continue
+        _imported.add(name)
+        try:
+            if name.endswith(".py"):
+                _import_file(Path(name))
+            else:
+                importlib.import_module(name)
+        except Exception as error:  # whatever the user's code raises
+            raise ConfigError(
+                f"{OWN} names '{name}', which cannot be imported ({type(error).__name__}: {error}); give modules, or "
+                "files ending in .py, separated by commas."
+            ) from error
+
+
+def _import_file(path: Path) -> None:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+
+
 def family_names() -> tuple[str, ...]:
     """Presets of all families, whether or not their packages are installed."""
+    _import_own()
     return tuple(_family_of)
 
 
@@ -81,6 +121,7 @@ def find_family(name: str) -> Family:
     Raises:
         ConfigError: There is none.
     """
+    _import_own()
     if name not in _family_of:
         raise ConfigError(
             f"there is no model '{name}'{did_you_mean(name, _family_of)}; choose one of {', '.join(_family_of)}."

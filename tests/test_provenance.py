@@ -10,6 +10,10 @@ from cliffordstf.provenance import command_line
         (["bench", "rmd17", "--data", "/home/somebody/data/rmd17/"], "bench rmd17 --data rmd17"),
         (["eval", "runs/my/model.safetensors", "/data/x.xyz"], "eval runs/my/model.safetensors x.xyz"),
         (["train", "data.test=/data/some/test.npz"], "train data.test=test.npz"),
+        (
+            ["bench", "rmd17", "--data", "../somebody/rmd17", "data.test=../t.npz"],
+            "bench rmd17 --data rmd17 data.test=t.npz",
+        ),
         (["bench", "--recipe", "paper/full conservative"], "bench --recipe 'paper/full conservative'"),
     ],
 )

@@ -59,12 +59,12 @@ def describe_machine() -> dict[str, Any]:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """What was typed. Absolute paths by their last part: files that are passed on do not tell of somebody's folders."""
-    return shlex.join(["cliffordstf", *(_ABSOLUTE.sub(r"\1\2", argument) for argument in arguments)])
+    """What was typed; paths from outside by their last part: files that are passed on tell of nobody's folders."""
+    return shlex.join(["cliffordstf", *(_OUTSIDE.sub(r"\1\2", argument) for argument in arguments)])
 
 
-_ABSOLUTE = re.compile(r"(^|=)/(?:[^/=]+/)*([^/=]+)/?$")
-"""A path from the root on, alone or behind a key."""
+_OUTSIDE = re.compile(r"(^|=)(?:/|\.\./)(?:[^/=]+/)*([^/=]+)/?$")
+"""A path from the root or from a folder above, alone or behind a key."""
 
 
 def describe_run() -> dict[str, Any]:

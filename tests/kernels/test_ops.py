@@ -62,8 +62,7 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
     def leaf(*shape: int) -> Tensor:
         return draw(generator, *shape, dtype=dtype)
 
-    # Whole molecules in every chunk of atoms: each edge is done together with its reverse. One structure in several
-    # chunks: some edges find their reverse in their own chunk, others do not.
+    # Whole molecules in every chunk of atoms: no pair leaves its chunk. One structure in several chunks: some pairs do.
     if "molecules" in name:
         edges = molecules(4, 9)
     else:
@@ -157,7 +156,7 @@ def test_compiled_equals_reference_to_rounding(name, channels, dtype, tolerance,
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * max(1.0, float(theirs.detach().abs().max())))
 
 
-def test_a_structure_of_several_chunks_has_edges_of_both_kinds(generator):
+def test_a_structure_of_several_chunks_has_pairs_of_both_kinds(generator):
     edges = random_graph(30, 0.6, generator)
     parts = chunks_for(len(edges.senders), 128)
     assert parts >= 3

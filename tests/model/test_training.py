@@ -10,6 +10,7 @@ import torch
 
 import cliffordstf
 from cliffordstf.kernels import kernel_name, plain_pytorch
+from cliffordstf.kernels.native.library import chunks_for
 from cliffordstf.kernels.native.muon import update_matrices
 from cliffordstf.model import training
 from cliffordstf.model.potential import Potential
@@ -99,6 +100,12 @@ def test_a_batch_that_does_not_fit_gets_more_room_once(potential):
     check(potential, clusters(5))
     check(potential, clusters(9, 9, 9))
     assert training._known[potential.model][1].room == room
+
+
+def test_a_structure_may_be_dealt_out_in_parts(potential):
+    structures = clusters(60)
+    assert chunks_for(len(potential.batch(structures).senders), 128) >= 3
+    check(potential, structures)
 
 
 def test_an_atom_without_neighbours_may_be_among_others(potential):

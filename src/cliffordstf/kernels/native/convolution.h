@@ -3,15 +3,17 @@
 //   out[i, c] = sum over edges j->i and paths (a, b -> c):  coefficient . h[j, a] . (phi[pair] U)[row] . Y_b(n[pair])
 //
 // Everything happens in the frames of the edges (frame.h), where all paths between two tracks are one number per order and
-// channel. The numbers are linear in the weights, so they are made from the radial functions right away, a block of edges at
+// channel. The numbers are linear in the weights, so they are made from the radial functions right away, a block of pairs at
 // a time, and never reach main memory. A turn of the direction is a turn of both features the other way, so its gradient is
 // nearly free. Directions are unit vectors: gradients with respect to them are those along the sphere.
 //
-// Atoms are dealt to threads in chunks. Where an edge and its reverse lie in one chunk they are done together, so that
-// frames, numbers and what their gradients need are made once for both. Every sum is taken by one thread in a fixed order.
+// An edge and its reverse are done together, so that frames, numbers and what their gradients need are made once for both. Atoms
+// are dealt to threads in chunks, and a pair is done by the chunk that its straight edge reaches; what it adds to an atom of
+// another chunk has a place of its own until all are done. So every sum is taken in a fixed order.
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <type_traits>
 
@@ -26,104 +28,128 @@ class ConvolutionOperator {
   public:
     explicit ConvolutionOperator(const ConvolutionArgs& args)
         : s(args), frames(args.frames), C(static_cast<int>(args.channels)), level(args.dn ? 2 : 1),
-          chunks(dealt({args.atoms, args.row_pointers, args.neighbours}, args.chunks)), numbers(args, chunks.size()) {
+          chunks(dealt(args.graph, args.chunks)), borders(args.graph, chunks), numbers(args, chunks.size()) {
         h = given(s.source, in(s.h));
         if (s.g) g = given(s.target, in(s.g));
         if (s.uh) uh = given(s.source, in(s.uh));
     }
 
     void forward() {
-        over_chunks([&](const Chunk& chunk) {
-            start_sums(chunk, s.target, at(s.out));
-            over_blocks(chunk, [&](const EdgeBlock& b) {
-                const T* f = frames_of(b);
-                numbers.over_slices([&](auto slice) {
-                    const T* w = numbers.made(b, slice);
-                    for (int e = 0; e < b.edges; ++e) {
-                        forward_edge(side(b, e, f, false), slice, w + e * slice.weights);
-                        if (b.both) forward_edge(side(b, e, f, true), slice, w + e * slice.weights);
-                    }
-                });
+        Sums out(*this, s.target, at(s.out), false);
+        over_chunks([&](const PairBlock& b, size_t) {
+            const T* f = frames_of(b);
+            numbers.over_slices([&](auto slice) {
+                const T* w = numbers.made(b, slice);
+                for (int e = 0; e < b.count; ++e) {
+                    forward_edge(straight(b, e, f), slice, w + e * slice.weights, out);
+                    forward_edge(reverse(b, e, f), slice, w + e * slice.weights, out);
+                }
             });
-            finish_sums(chunk, s.target, at(s.out), at(s.out), false);
-        });
+        }, {&out});
     }
 
     // Gradients with respect to h, phi, U and n; null results are not computed.
     void backward() {
-        start_directions();
-        over_chunks([&](const Chunk& chunk) {
-            T* dh = sums_of_features(chunk);
-            over_blocks(chunk, [&](const EdgeBlock& b) {
-                const T* f = frames_of(b);
-                T torque[EDGES][2] = {};
-                numbers.clear(b);
-                numbers.over_slices([&](auto slice) {
-                    const T* w = numbers.made(b, slice);
-                    T* dw = numbers.gradients(slice);
-                    for (int e = 0; e < b.edges; ++e) {
-                        const Side to = side(b, e, f, false), back = side(b, e, f, true);
-                        const T* we = w + e * slice.weights;
-                        T *dwe = dw ? dw + e * slice.weights : nullptr, *turning = s.dn ? torque[e] : nullptr;
-                        if (b.both) {
-                            backward_edge(to, slice, we, dwe, false, turning, features(dh, to));
-                            backward_edge(back, slice, we, dwe, true, turning, features(dh, back));
-                        } else {
-                            // The edges that leave an atom are the reverse of those that reach it.
-                            if (dw || s.dn) backward_edge(to, slice, we, dwe, false, turning, nullptr);
-                            if (dh) backward_edge(back, slice, we, nullptr, false, nullptr, features(dh, back));
-                        }
-                    }
-                    if (dw) numbers.finish(b, slice, dw, &chunk - chunks.data());
-                });
-                if (s.dn) put_directions(b, f, torque);
+        Sums dh(*this, s.source, at(s.dh), s.add_h);
+        over_chunks([&](const PairBlock& b, size_t chunk) {
+            const T* f = frames_of(b);
+            T torque[EDGES][2] = {};
+            numbers.clear(b);
+            numbers.over_slices([&](auto slice) {
+                const T* w = numbers.made(b, slice);
+                T* dw = numbers.gradients(slice);
+                for (int e = 0; e < b.count; ++e) {
+                    const T* we = w + e * slice.weights;
+                    T *dwe = dw ? dw + e * slice.weights : nullptr, *turning = s.dn ? torque[e] : nullptr;
+                    backward_edge(straight(b, e, f), slice, we, dwe, false, turning, dh);
+                    backward_edge(reverse(b, e, f), slice, we, dwe, true, turning, dh);
+                }
+                if (dw) numbers.finish(b, slice, dw, chunk);
             });
-            if (dh) finish_sums(chunk, s.source, dh, at(s.dh), s.add_h);
-        });
-        finish_directions();
-        numbers.finish_pairs();
+            if (s.dn) put_directions(b, f, torque);
+        }, {&dh});
+        numbers.finish_weights();
     }
 
     // Gradients of <uh, dh> + <uphi, dphi> + <uU, dU> + <un, dn> with respect to g (into out), h, phi, U and n.
     void second() {
-        start_directions();
-        over_chunks([&](const Chunk& chunk) {
-            start_sums(chunk, s.target, at(s.out));
-            T* dh = sums_of_features(chunk);
-            over_blocks(chunk, [&](const EdgeBlock& b) {
-                const T* f = frames_of(b);
-                Turn turn[EDGES];
-                set_turns(b, f, turn);
-                numbers.clear(b);
-                numbers.over_slices([&](auto slice) {
-                    const T* w = numbers.made(b, slice);
-                    const T* uw = numbers.turned(b, slice);
-                    T *dw = numbers.gradients(slice), *dw1 = numbers.first_gradients(slice);
-                    for (int e = 0; e < b.edges; ++e) {
-                        const Side to = side(b, e, f, false), back = side(b, e, f, true);
-                        const int at_edge = e * slice.weights;
-                        EdgeNumbers<T> k{w + at_edge, uw + at_edge, dw ? dw + at_edge : nullptr, dw ? dw1 + at_edge : nullptr};
-                        second_edge(to, slice, k, turn[e], b.both ? features(dh, to) : nullptr);
-                        k.adds = true;
-                        if (b.both) second_edge(back, slice, k, turn[e], features(dh, back));
-                        else if (dh) second_feature_edge(back, slice, k, turn[e], features(dh, back));
-                    }
-                    if (dw) numbers.finish_second(b, slice, dw, dw1, &chunk - chunks.data());
-                });
-                if (s.dn) put_second_directions(b, f, turn);
+        Sums out(*this, s.target, at(s.out), false), dh(*this, s.source, at(s.dh), s.add_h);
+        over_chunks([&](const PairBlock& b, size_t chunk) {
+            const T* f = frames_of(b);
+            Turn turn[EDGES];
+            set_turns(b, f, turn);
+            numbers.clear(b);
+            numbers.over_slices([&](auto slice) {
+                const T* w = numbers.made(b, slice);
+                const T* uw = numbers.turned(b, slice);
+                T *dw = numbers.gradients(slice), *dw1 = numbers.first_gradients(slice);
+                for (int e = 0; e < b.count; ++e) {
+                    const int at_pair = e * slice.weights;
+                    Numbers<T> k{w + at_pair, uw + at_pair, dw ? dw + at_pair : nullptr, dw ? dw1 + at_pair : nullptr};
+                    second_edge(straight(b, e, f), slice, k, turn[e], out, dh);
+                    k.adds = true;
+                    second_edge(reverse(b, e, f), slice, k, turn[e], out, dh);
+                }
+                if (dw) numbers.finish_second(b, slice, dw, dw1, chunk);
             });
-            finish_sums(chunk, s.target, at(s.out), at(s.out), false);
-            if (dh) finish_sums(chunk, s.source, dh, at(s.dh), s.add_h);
-        });
-        finish_directions();
-        numbers.finish_pairs();
+            if (s.dn) put_second_directions(b, f, turn);
+        }, {&out, &dh});
+        numbers.finish_weights();
     }
 
   private:
-    // An edge in one of its two directions.
+    // A pair in one of its two directions: its atoms, and where sums of theirs are.
     struct Side {
-        int64_t sender, receiver;
+        int64_t sender, receiver, sender_sum, receiver_sum;
         const T* frame;
+    };
+
+    // Sums over the edges of every atom, in frame components of the z axis, and the results that they become. They are taken in
+    // the place of the results, or beside it if these are to be added to what is there.
+    class Sums {
+      public:
+        Sums(const ConvolutionOperator& owner, const FrameSide& side_, T* result_, bool adds_)
+            : borders(owner.borders), side(side_), result(result_), own(result_), adds(adds_), C(owner.C),
+              atoms(owner.s.graph.atoms), size(side_.components * owner.C) {
+            if (!result) return;
+            if (adds) own = (apart = room(atoms)).get();
+            at_borders = room(borders.rows());
+        }
+
+        explicit operator bool() const { return result; }
+        T* at(int64_t place) { return place < atoms ? own + place * size : at_borders.get() + (place - atoms) * size; }
+
+        void start(const Chunk& chunk, size_t number) {
+            if (!result) return;
+            std::fill(own + chunk.begin * size, own + chunk.end * size, T(0));
+            T* rows = at_borders.get();
+            std::fill(rows + borders.first_row(number) * size, rows + borders.first_row(number + 1) * size, T(0));
+        }
+
+        // From frame components of the z axis to stored ones.
+        void finish(const Chunk& chunk) {
+            if (!result) return;
+            T* sum = scratch<T, 51>(size);
+            for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                std::copy(own + i * size, own + (i + 1) * size, sum);
+                borders.over_rows(i, [&](int64_t row) {
+                    for (int64_t k = 0; k < size; ++k) sum[k] += at_borders[row * size + k];
+                });
+                if (adds) change_basis<T, true>(side.taken, side.components, sum, C, result + i * size);
+                else change_basis<T, false>(side.taken, side.components, sum, C, result + i * size);
+            }
+        }
+
+      private:
+        const Borders& borders;
+        const FrameSide& side;
+        T *result, *own;
+        const bool adds;
+        const int C;
+        const int64_t atoms, size;
+        std::unique_ptr<T[]> apart, at_borders;
+
+        std::unique_ptr<T[]> room(int64_t rows) const { return std::unique_ptr<T[]>(new T[rows * size]); }
     };
 
     // A turn of the direction in a second-order pass: the cotangent in the frame (z, x, y), generators of it and of its
@@ -139,95 +165,60 @@ class ConvolutionOperator {
     const int C;        // channels
     const int level;    // of second-order passes, see FrameTrack
     const std::vector<Chunk> chunks;
+    const Borders borders;
     PairNumbers<T> numbers;
     std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
-    std::vector<T> edge_n;          // gradients of directions by edge
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }
 
+    // Call `f` with every block of pairs and the number of its chunk, and finish the sums.
     template <class F>
-    void over_chunks(F&& f) {
+    void over_chunks(F&& f, std::initializer_list<Sums*> sums) {
+        const bool is_open = borders.rows() > 0;
 #pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (size_t q = 0; q < chunks.size(); ++q) {
             numbers.start(q);
-            f(chunks[q]);
+            for (Sums* sum : sums) sum->start(chunks[q], q);
+            const int64_t end = borders.first_pair(q + 1);
+            for (int64_t p = borders.first_pair(q); p < end; p += EDGES)
+                f(PairBlock{p, static_cast<int>(std::min<int64_t>(EDGES, end - p))}, q);
+            for (Sums* sum : sums)
+                if (!is_open) sum->finish(chunks[q]);
         }
+        if (!is_open) return;
+#pragma omp parallel for schedule(dynamic) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
+        for (size_t q = 0; q < chunks.size(); ++q)
+            for (Sums* sum : sums) sum->finish(chunks[q]);
     }
 
     std::unique_ptr<T[]> given(const FrameSide& side, const T* x) const {
         const int64_t size = side.components * C;
-        std::unique_ptr<T[]> result(new T[s.atoms * size]);
+        std::unique_ptr<T[]> result(new T[s.graph.atoms * size]);
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
-        for (int64_t i = 0; i < s.atoms; ++i)
+        for (int64_t i = 0; i < s.graph.atoms; ++i)
             change_basis<T, false>(side.given, side.components, x + i * size, C, result.get() + i * size);
         return result;
     }
 
-    void start_sums(const Chunk& chunk, const FrameSide& side, T* sums) const {
-        std::fill(sums + chunk.begin * side.components * C, sums + chunk.end * side.components * C, T(0));
-    }
-
-    // Where a chunk sums gradients of features: in their place, or beside it if they are to be added to what is there.
-    T* sums_of_features(const Chunk& chunk) const {
-        if (!s.dh) return nullptr;
-        const int64_t size = s.source.components * C;
-        T* sums = at(s.dh);
-        if (s.add_h) sums = scratch<T, 50>((chunk.end - chunk.begin) * size) - chunk.begin * size;
-        start_sums(chunk, s.source, sums);
-        return sums;
-    }
-
-    T* features(T* sums, const Side& k) const {
-        return sums ? sums + k.sender * s.source.components * C : nullptr;
-    }
-
-    // From frame components of the z axis to stored ones.
-    void finish_sums(const Chunk& chunk, const FrameSide& side, const T* sums, T* result, bool adds) const {
-        const int64_t size = side.components * C;
-        T* copy = scratch<T, 51>(size);
-        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-            std::copy(sums + i * size, sums + (i + 1) * size, copy);
-            if (adds) change_basis<T, true>(side.taken, side.components, copy, C, result + i * size);
-            else change_basis<T, false>(side.taken, side.components, copy, C, result + i * size);
-        }
-    }
-
-    // Edges that reach the atoms of a chunk; those whose reverse does so too are given once, with `both`.
-    template <class F>
-    void over_blocks(const Chunk& chunk, F&& f) const {
-        EdgeBlock both{true, 0, {}}, single{false, 0, {}};
-        auto put = [&](EdgeBlock& b, int64_t e) {
-            b.ids[b.edges++] = e;
-            if (b.edges < EDGES) return;
-            f(b);
-            b.edges = 0;
-        };
-        for (int64_t e = s.row_pointers[chunk.begin]; e < s.row_pointers[chunk.end]; ++e) {
-            if (!chunk.holds(s.neighbours[e])) put(single, e);
-            else if (e < s.reverse[e]) put(both, e);
-        }
-        if (both.edges) f(both);
-        if (single.edges) f(single);
-    }
-
-    T direction_sign(int64_t e) const { return s.turned[e] ? T(-1) : T(1); }
-
-    // Frames of a block, and behind them those of the edges the other way round.
-    T* frames_of(const EdgeBlock& b) const {
+    // Frames of a block, and behind them those of the pairs the other way round.
+    T* frames_of(const PairBlock& b) const {
         T n[EDGES][3];
         for (int e = 0; e < EDGES; ++e)
-            for (int j = 0; j < 3; ++j)
-                n[e][j] = e < b.edges ? direction_sign(b.ids[e]) * in(s.n)[3 * s.pair[b.ids[e]] + j] : T(j == 2);
+            for (int j = 0; j < 3; ++j) n[e][j] = e < b.count ? in(s.n)[3 * (b.first + e) + j] : T(j == 2);
         T* f = scratch<T, 60>(2 * EDGES * s.frames.size);
         frames.make(n, f);
-        for (int e = 0; e < b.edges; ++e) frames.turn_round(f + e * s.frames.size, f + (EDGES + e) * s.frames.size);
+        for (int e = 0; e < b.count; ++e) frames.turn_round(f + e * s.frames.size, f + (EDGES + e) * s.frames.size);
         return f;
     }
 
-    Side side(const EdgeBlock& b, int e, const T* f, bool back) const {
-        const int64_t from = s.neighbours[b.ids[e]], to = s.receivers[b.ids[e]];
-        return back ? Side{to, from, f + (EDGES + e) * s.frames.size} : Side{from, to, f + e * s.frames.size};
+    Side straight(const PairBlock& b, int e, const T* f) const {
+        const int64_t pair = b.first + e, from = s.graph.sender(pair), to = s.graph.receiver(pair);
+        return {from, to, borders.place(pair, from), to, f + e * s.frames.size};
+    }
+    Side reverse(const PairBlock& b, int e, const T* f) const {
+        const Side k = straight(b, e, f);
+        return {k.receiver, k.sender, k.receiver_sum, k.sender_sum, k.frame + EDGES * s.frames.size};
     }
 
     const T* sent(const std::unique_ptr<T[]>& features, const Side& k) const {
@@ -236,17 +227,17 @@ class ConvolutionOperator {
     const T* received(const Side& k) const { return g.get() + k.receiver * s.target.components * C; }
 
     template <class S>
-    void forward_edge(const Side& k, const S& slice, const T* w) const {
+    void forward_edge(const Side& k, const S& slice, const T* w, Sums& out) const {
         constexpr int NV = S::NV;
         InFrame<T, NV> x, y;
         enter(s.source, 0, k.frame, sent(h, k) + slice.channel, C, x);
         multiply(s.target, w, S::width, x, y);
-        leave(s.target, 0, k.frame, y, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
+        leave(s.target, 0, k.frame, y, out.at(k.receiver_sum) + slice.channel, C);
     }
 
     // Gradients of the numbers, of a turn of the direction with its sign changed, of the sender's features.
     template <class S>
-    void backward_edge(const Side& k, const S& slice, const T* w, T* dw, bool adds, T* torque, T* dh) const {
+    void backward_edge(const Side& k, const S& slice, const T* w, T* dw, bool adds, T* torque, Sums& dh) const {
         constexpr int NV = S::NV, width = S::width;
         const int level = torque ? 1 : 0;
         InFrame<T, NV> x, y, v, u;
@@ -260,7 +251,7 @@ class ConvolutionOperator {
             add_torque(s.target, level, y, v, torque);
             add_torque(s.source, level, x, u, torque);
         }
-        if (dh) leave(s.source, level, k.frame, u, dh + slice.channel, C);
+        if (dh) leave(s.source, level, k.frame, u, dh.at(k.sender_sum) + slice.channel, C);
     }
 
     // With u the cotangents, J the turn of the direction, F and UF the numbers of w and uw:
@@ -268,7 +259,7 @@ class ConvolutionOperator {
     //   dw = <g, (uh - J h)> - <J g, h>,  dw1 = <g, h>
     // and the gradient of a turn: all of h, uh, g (and un) turn the other way.
     template <class S>
-    void second_edge(const Side& k, const S& slice, const EdgeNumbers<T>& n, Turn& t, T* dh) const {
+    void second_edge(const Side& k, const S& slice, const Numbers<T>& n, Turn& t, Sums& out, Sums& dh) const {
         constexpr int NV = S::NV, width = S::width;
         InFrame<T, NV> x, x1, y, y1, v, v1, u, u1;
         enter(s.source, level, k.frame, sent(h, k) + slice.channel, C, x);
@@ -280,11 +271,11 @@ class ConvolutionOperator {
         else if (n.dw) second_number_gradients<T, NV, false>(s.target, x, x1, y, y1, n.dw, n.dw1, width);
         multiply_second(s.target, n.w, n.uw, width, x, x1, v, v1);
         turned<T, NV, true>(s.target, level, t.target, v, v1);
-        leave(s.target, level, k.frame, v1, at(s.out) + k.receiver * s.target.components * C + slice.channel, C);
+        leave(s.target, level, k.frame, v1, out.at(k.receiver_sum) + slice.channel, C);
         if (!dh && !s.dn) return;
         multiply_second(s.source, n.w, n.uw, width, y, y1, u, u1);
         turned<T, NV, true>(s.source, level, t.source, u, u1);
-        if (dh) leave(s.source, level, k.frame, u1, dh + slice.channel, C);
+        if (dh) leave(s.source, level, k.frame, u1, dh.at(k.sender_sum) + slice.channel, C);
         if (!s.dn) return;
         add_torque(s.target, level, y, v, t.first);
         add_torque(s.source, level, x, u, t.first);
@@ -295,34 +286,19 @@ class ConvolutionOperator {
     }
 
     template <class S>
-    void second_feature_edge(const Side& k, const S& slice, const EdgeNumbers<T>& n, const Turn& t, T* dh) const {
-        constexpr int NV = S::NV;
-        InFrame<T, NV> y, y1, u, u1;
-        enter(s.target, level, k.frame, received(k) + slice.channel, C, y);
-        turned<T, NV, false>(s.target, level, t.back_target, y, y1);
-        multiply_second(s.source, n.w, n.uw, S::width, y, y1, u, u1);
-        turned<T, NV, true>(s.source, level, t.source, u, u1);
-        leave(s.source, level, k.frame, u1, dh + slice.channel, C);
-    }
-
-    template <class S>
     void cotangent(const Side& k, const S& slice, InFrame<T, S::NV>& x) const {
         if (s.uh) enter(s.source, level, k.frame, sent(uh, k) + slice.channel, C, x);
         else clear(s.source, x);
     }
 
     // The turns that move directions by their cotangents.
-    void set_turns(const EdgeBlock& b, const T* f, Turn* turns) const {
+    void set_turns(const PairBlock& b, const T* f, Turn* turns) const {
         const FrameTurns &source = s.source.turns[level - 1], &target = s.target.turns[level - 1];
         const int64_t count = source.count + target.count;
         T* elements = scratch<T, 80>(2 * EDGES * count);
-        for (int e = 0; e < b.edges; ++e) {
+        for (int e = 0; e < b.count; ++e) {
             Turn& t = turns[e];
-            if (s.un) {
-                const T *u = in(s.un) + 3 * s.pair[b.ids[e]], sign = direction_sign(b.ids[e]);
-                const T vector[3] = {sign * u[0], sign * u[1], sign * u[2]};
-                Frames<T>::into(f + e * s.frames.size, vector, t.moved);
-            }
+            if (s.un) Frames<T>::into(f + e * s.frames.size, in(s.un) + 3 * (b.first + e), t.moved);
             const T angles[2] = {-t.moved[2], t.moved[1]};
             T *there = elements + 2 * e * count, *back = there + count;
             set_elements(source, angles, there, back);
@@ -341,30 +317,17 @@ class ConvolutionOperator {
         }
     }
 
-    // What was done for both directions is all put down to one of them.
-    void put_directions(const EdgeBlock& b, const T* f, const T (*torque)[2]) {
-        for (int e = 0; e < b.edges; ++e) {
-            Frames<T>::direction_gradient(f + e * s.frames.size, torque[e], edge_n.data() + 3 * b.ids[e]);
-            if (b.both) std::fill_n(edge_n.data() + 3 * s.reverse[b.ids[e]], 3, T(0));
-        }
+    void put_directions(const PairBlock& b, const T* f, const T (*torque)[2]) const {
+        for (int e = 0; e < b.count; ++e)
+            Frames<T>::direction_gradient(f + e * s.frames.size, torque[e], at(s.dn) + 3 * (b.first + e));
     }
 
     // The cotangent turns with the direction too: what that does to <un, dn>.
-    void put_second_directions(const EdgeBlock& b, const T* f, const Turn* turns) {
+    void put_second_directions(const PairBlock& b, const T* f, const Turn* turns) const {
         T torque[EDGES][2];
-        for (int e = 0; e < b.edges; ++e)
+        for (int e = 0; e < b.count; ++e)
             for (int i = 0; i < 2; ++i) torque[e][i] = turns[e].torque[i] - turns[e].moved[0] * turns[e].first[i];
         put_directions(b, f, torque);
-    }
-
-    void start_directions() {
-        if (s.dn) edge_n.resize(s.edges * 3);
-    }
-
-    void finish_directions() {
-        for (int64_t p = 0; s.dn && p < s.pairs; ++p)
-            for (int j = 0; j < 3; ++j)
-                at(s.dn)[p * 3 + j] = edge_n[s.pair_edges[2 * p] * 3 + j] - edge_n[s.pair_edges[2 * p + 1] * 3 + j];
     }
 };
 

@@ -193,16 +193,14 @@ class EdgeConvolution(EdgeKernel[_Tables]):
         index = EdgeIndex(*context)
         args = ConvolutionArgs.from_buffer_copy(self.tables(inputs[0].dtype).args)
         args.channels, args.radial = width, inputs[1].shape[1]
-        args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
-        args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
-        args.pair = index.pair.data_ptr()
-        args.turned, args.pair_edges = index.turned.data_ptr(), index.pair_edges.data_ptr()
+        args.row_pointers, args.senders = index.row_pointers.data_ptr(), index.senders.data_ptr()
+        args.receivers, args.pair_edges = index.receivers.data_ptr(), index.pair_edges.data_ptr()
         self.resize(args, EdgeCounts.of(index))
         return args
 
     @override
     def resize(self, args: ConvolutionArgs, counts: EdgeCounts) -> None:
-        args.atoms, args.edges, args.pairs = counts.atoms, counts.edges, counts.pairs
+        args.atoms, args.pairs = counts.atoms, counts.pairs
         args.chunks = chunks_for(counts.edges, 128)
         per_channel = self._work + args.radial * args.numbers // 2
         args.threads = threads_for(counts.edges * args.channels * per_channel)

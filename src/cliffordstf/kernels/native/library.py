@@ -60,9 +60,9 @@ class ConvolutionArgs(Structure):
         ("source", FrameSide),
         ("target", FrameSide),
         *_fields("lmax size", "raise_pointers raise_entry raise_value"),
-        *_fields(
-            "atoms edges channels pairs radial", "row_pointers neighbours receivers reverse pair turned pair_edges"
-        ),
+        *_fields("atoms", "row_pointers senders receivers"),
+        *_fields("pairs", "pair_edges"),
+        *_fields("channels radial", ""),
         *_fields("", "h phi U n g uh uphi uU un out dh dphi dU dn"),
         *_fields("add_h chunks threads", ""),
     ]

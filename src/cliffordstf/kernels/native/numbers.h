@@ -1,6 +1,6 @@
-// Numbers of edges in their frames (frame.h), made from the radial functions of their pairs, and the way back.
+// Numbers of pairs of atoms in their frames (frame.h), made from radial functions, and the way back.
 //
-// They are linear in the weights phi U, so U is turned into numbers first. Numbers are made for a block of edges and a few
+// They are linear in the weights phi U, so U is turned into numbers first. Numbers are made for a block of pairs and a few
 // channels at a time.
 #pragma once
 
@@ -21,14 +21,8 @@ struct ConvolutionArgs {
     FrameSide source, target;
     FrameArgs frames;
     // The edges.
-    int64_t atoms, edges, channels, pairs, radial;
-    const int64_t* row_pointers;     // (atoms + 1)
-    const int64_t* neighbours;       // (edges): senders
-    const int64_t* receivers;        // (edges)
-    const int64_t* reverse;          // (edges): the edge the other way round
-    const int64_t* pair;             // (edges)
-    const uint8_t* turned;           // (edges)
-    const int64_t* pair_edges;       // (pairs, 2)
+    Graph graph;
+    int64_t channels, radial;
     // Operands, cotangents and results.
     const void *h, *phi, *U, *n, *g;
     const void *uh, *uphi, *uU, *un;
@@ -37,25 +31,24 @@ struct ConvolutionArgs {
     int64_t chunks, threads;
 };
 
-// A block of edges; if `both`, to be done with their reverse.
-struct EdgeBlock {
-    bool both;
-    int edges;
-    int64_t ids[EDGES];
+// A few pairs that follow each other.
+struct PairBlock {
+    int64_t first;
+    int count;
 };
 
-// A few channels: all that is made for a block of edges between frames and sums stays in the nearest cache.
+// A few channels: all that is made for a block of pairs between frames and sums stays in the nearest cache.
 template <class T, int NV_>
 struct Slice {
     static constexpr int NV = NV_, width = NV * Simd<T>::lanes;
     int channel;   // the first
-    int weights;   // numbers of an edge, all channels of the slice
+    int weights;   // numbers of a pair, all channels of the slice
     size_t place;  // where its part of U begins
 };
 
-// Numbers of an edge, their cotangents and where their gradients go.
+// Numbers of a pair, their cotangents and where their gradients go.
 template <class T>
-struct EdgeNumbers {
+struct Numbers {
     const T *w, *uw;
     T *dw, *dw1;
     bool adds = false;
@@ -70,7 +63,6 @@ class PairNumbers {
         packed_U = folded(in(s.U));
         if (s.uU) packed_uU = folded(in(s.uU));
         if (s.dU) partial_U.reset(new T[chunks * size]);
-        if (s.dphi) edge_phi.resize(s.edges * K);
     }
 
     template <class F>
@@ -83,16 +75,16 @@ class PairNumbers {
 
     // w = phi U of a block
     template <class S>
-    const T* made(const EdgeBlock& b, const S& slice) const {
+    const T* made(const PairBlock& b, const S& slice) const {
         return product<20>(b, slice, in(s.phi), packed_U, false);
     }
 
     // uw = uphi U + phi uU
     template <class S>
-    const T* turned(const EdgeBlock& b, const S& slice) const {
+    const T* turned(const PairBlock& b, const S& slice) const {
         if (!s.uphi && !s.uU) {
             T* none = buffer<21>(slice);
-            std::fill(none, none + b.edges * slice.weights, T(0));
+            std::fill(none, none + b.count * slice.weights, T(0));
             return none;
         }
         const T* result = s.uphi ? product<21>(b, slice, in(s.uphi), packed_U, false) : nullptr;
@@ -115,56 +107,46 @@ class PairNumbers {
         if (s.dU) std::fill_n(partial_U.get() + chunk * size, size, T(0));
     }
 
-    // Before the slices of a block: what is done for both directions is all put down to one of them.
-    void clear(const EdgeBlock& b) {
-        if (!s.dphi) return;
-        for (int e = 0; e < b.edges; ++e) {
-            std::fill_n(edge_phi.data() + b.ids[e] * K, K, T(0));
-            if (b.both) std::fill_n(edge_phi.data() + s.reverse[b.ids[e]] * K, K, T(0));
-        }
+    // Before the slices of a block.
+    void clear(const PairBlock& b) const {
+        if (s.dphi) std::fill_n(static_cast<T*>(s.dphi) + b.first * K, b.count * K, T(0));
     }
 
     // dphi += dw U^T and dU += phi^T dw
     template <class S>
-    void finish(const EdgeBlock& b, const S& slice, const T* dw, size_t chunk) {
+    void finish(const PairBlock& b, const S& slice, const T* dw, size_t chunk) {
         if (s.dphi) project(b, slice, dw, packed_U);
         if (s.dU) accumulate(b, slice, dw, nullptr, chunk);
     }
 
     // dphi += dw U^T + dw1 uU^T and dU += phi^T dw + uphi^T dw1, because uw = uphi U + phi uU
     template <class S>
-    void finish_second(const EdgeBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
+    void finish_second(const PairBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
         if (s.dphi) project(b, slice, dw, packed_U);
         if (s.dphi && s.uU) project(b, slice, dw1, packed_uU);
         if (s.dU) accumulate(b, slice, dw, s.uphi ? dw1 : nullptr, chunk);
     }
 
-    // Chunks of dU, and the two edges of every pair, are added in a fixed order.
-    void finish_pairs() {
-        if (s.dU) {
+    // Chunks of dU are added in a fixed order.
+    void finish_weights() {
+        if (!s.dU) return;
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
-            for (int64_t row = 0; row < s.numbers * K; ++row)
-                for (size_t chunk = 1; chunk < chunks; ++chunk)
-                    for (size_t i = row * C; i < static_cast<size_t>(row + 1) * C; ++i)
-                        partial_U[i] += partial_U[chunk * size + i];
-            unfold(partial_U.get(), static_cast<T*>(s.dU));
-        }
-        for (int64_t p = 0; s.dphi && p < s.pairs; ++p) {
-            const T *straight = edge_phi.data() + s.pair_edges[2 * p] * K, *back = edge_phi.data() + s.pair_edges[2 * p + 1] * K;
-            for (int k = 0; k < K; ++k) static_cast<T*>(s.dphi)[p * K + k] = straight[k] + back[k];
-        }
+        for (int64_t row = 0; row < s.numbers * K; ++row)
+            for (size_t chunk = 1; chunk < chunks; ++chunk)
+                for (size_t i = row * C; i < static_cast<size_t>(row + 1) * C; ++i)
+                    partial_U[i] += partial_U[chunk * size + i];
+        unfold(partial_U.get(), static_cast<T*>(s.dU));
     }
 
   private:
     const ConvolutionArgs& s;
     const int C;        // channels
     const int K;        // radial functions of a pair
-    const int numbers;  // of an edge and a channel
+    const int numbers;  // of a pair and a channel
     const size_t size;  // of U as numbers
     const size_t chunks;
     std::vector<T> packed_U, packed_uU;  // as numbers, slice by slice, in panels
     std::unique_ptr<T[]> partial_U;      // gradients, likewise, of every chunk
-    std::vector<T> edge_phi;             // gradients of radial functions by edge
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
 
@@ -211,38 +193,38 @@ class PairNumbers {
     }
 
     template <int Slot, class S>
-    T* product(const EdgeBlock& b, const S& slice, const T* phi, const std::vector<T>& U, bool add) const {
+    T* product(const PairBlock& b, const S& slice, const T* phi, const std::vector<T>& U, bool add) const {
         T* result = buffer<Slot>(slice);
         const T* a[EDGES];
         T* c[EDGES];
-        for (int e = 0; e < b.edges; ++e) {
-            a[e] = phi + s.pair[b.ids[e]] * K;
+        for (int e = 0; e < b.count; ++e) {
+            a[e] = phi + (b.first + e) * K;
             c[e] = result + e * slice.weights;
         }
-        if (add) panels_nn<T, true>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
-        else panels_nn<T, false>(b.edges, a, K, U.data() + slice.place, c, slice.weights);
+        if (add) panels_nn<T, true>(b.count, a, K, U.data() + slice.place, c, slice.weights);
+        else panels_nn<T, false>(b.count, a, K, U.data() + slice.place, c, slice.weights);
         return result;
     }
 
     template <class S>
-    void project(const EdgeBlock& b, const S& slice, const T* dw, const std::vector<T>& U) {
+    void project(const PairBlock& b, const S& slice, const T* dw, const std::vector<T>& U) {
         const T* a[EDGES];
         T* c[EDGES];
-        for (int e = 0; e < b.edges; ++e) {
+        for (int e = 0; e < b.count; ++e) {
             a[e] = dw + e * slice.weights;
-            c[e] = edge_phi.data() + b.ids[e] * K;
+            c[e] = static_cast<T*>(s.dphi) + (b.first + e) * K;
         }
         T* sums = scratch<T, 42>(static_cast<size_t>(EDGES) * K * Simd<T>::lanes);
-        panels_nt<T>(b.edges, a, slice.weights, U.data() + slice.place, K, c, sums);
+        panels_nt<T>(b.count, a, slice.weights, U.data() + slice.place, K, c, sums);
     }
 
     template <class S>
-    void accumulate(const EdgeBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
+    void accumulate(const PairBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
         const T *a[2 * EDGES], *c[2 * EDGES];
         int rows = 0;
         auto add = [&](const T* phi, const T* gradients) {
-            for (int e = 0; e < b.edges; ++e, ++rows) {
-                a[rows] = phi + s.pair[b.ids[e]] * K;
+            for (int e = 0; e < b.count; ++e, ++rows) {
+                a[rows] = phi + (b.first + e) * K;
                 c[rows] = gradients + e * slice.weights;
             }
         };

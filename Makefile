@@ -72,6 +72,7 @@ bench-physics: peers
 bench-speed: peers
 	$(PEERS)/bin/cliffordstf bench speed --json results/speed/speed.json
 	$(PEERS)/bin/cliffordstf bench table --results results/speed --out docs/speed-measured.md
+	$(PEERS)/bin/cliffordstf bench table --results results/speed --paper-layout --out docs/wall-clock.md
 
 # One run after the other; what is done is skipped. Two runs at once on one thread each: start the target twice with
 # OMP_NUM_THREADS=1.

@@ -10,7 +10,7 @@ import pytest
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
 from cliffordstf.bench.speed_tables import PEERS, speed_tables
 from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.tables import all_tables
+from cliffordstf.bench.tables import all_tables, paper_tables
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,6 +47,8 @@ def test_the_measured_tables_are_what_the_results_say():
     assert report["commit"]
     expected = "\n".join(table.markdown() for table in speed_tables(report))
     assert (ROOT / "docs" / "speed-measured.md").read_text(encoding="utf-8") == expected
+    in_paper_layout = "\n".join(table.markdown() for table in paper_tables([report]))
+    assert (ROOT / "docs" / "wall-clock.md").read_text(encoding="utf-8") == in_paper_layout
 
 
 @pytest.mark.parametrize("study", sorted({folder.name for folder in (ROOT / "results").iterdir()} - {"speed"}))

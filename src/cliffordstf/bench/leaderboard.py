@@ -7,12 +7,9 @@ from typing import Any
 
 from cliffordstf.bench.numbers import errors, zero_errors
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
-from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
+from cliffordstf.bench.published import RMD17_MOLECULES, published_family, rmd17
 from cliffordstf.bench.table import Table
 from cliffordstf.model.presets import own_preset
-
-_MACE = {"mace-l1": "MACE", "mace-l2": "MACE", "mace-l3": "MACE", "nequip-l1": "NequIP"}
-"""Families with published numbers at their own recommended settings."""
 
 
 def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, protocol: str) -> Table:
@@ -60,7 +57,7 @@ def _paper(model: str, molecule: str) -> str:
 
 
 def _published(model: str, molecule: str, train: int) -> str:
-    family = _MACE.get(model.removesuffix("-md17"))
+    family = published_family(model)
     found = rmd17(train, family, molecule) if family else None
     return "" if found is None else f"{found[0]:g} / {found[1]:g}"
 

@@ -45,6 +45,15 @@ _RMD17: dict[int, dict[str, tuple[tuple[float, float], ...]]] = {
 }  # fmt: skip
 
 
+_FAMILIES = {"mace-l1": "MACE", "mace-l2": "MACE", "mace-l3": "MACE", "nequip-l1": "NequIP"}
+"""Peers with published numbers at their own recommended settings."""
+
+
+def published_family(model: str) -> str | None:
+    """What a peer is called where its numbers are published; with or without the settings of the rMD17 tables."""
+    return _FAMILIES.get(model.removesuffix("-md17"))
+
+
 def rmd17(train: int, model: str, molecule: str) -> tuple[float, float] | None:
     """Energy MAE, meV, and force MAE, meV/Å, on rMD17 with about so many training frames; None if not known.
 

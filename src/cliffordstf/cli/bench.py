@@ -12,7 +12,7 @@ from rich.table import Table
 from cliffordstf.bench.figures import draw
 from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
 from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.tables import all_tables
+from cliffordstf.bench.tables import all_tables, paper_tables
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
 
@@ -58,11 +58,14 @@ def table(
     results: Results = Path("results/rmd17"),
     out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw learning curves and scans: a .png or .svg file.")] = None,
+    paper_layout: Annotated[
+        bool, typer.Option("--paper-layout", help="The paper's rMD17 and wall-clock tables as it lays them out.")
+    ] = False,
 ) -> None:
     """Print the tables of what was measured."""
     console = Console()
     found = read_results(results)
-    tables = all_tables(found)
+    tables = paper_tables(found) if paper_layout else all_tables(found)
     if not tables:
         raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' or 'bench speed --json' first.")
     for item in tables:

@@ -1,4 +1,4 @@
-"""The paper's rMD17 and wall-clock tables in their own layout: models down, molecules across, its numbers below ours."""
+"""The paper's rMD17 and wall-clock tables as it lays them out, with its numbers below ours."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

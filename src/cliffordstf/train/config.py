@@ -64,6 +64,11 @@ class DataConfig(_Config):
         "auto",
         description="Free-atom energies: how to find them, eV by chemical symbol, or a .npz file, eV by atomic number.",
     )
+    system_reference: str | None = Field(
+        None,
+        description="File with energies by system to take off first, such as oc20_ref.pkl: adsorption energies from "
+        "total ones.",
+    )
     exclude: str | None = Field(
         None, description="File with ids of structures to leave out, such as the 3054 of QM9; indices count the others."
     )

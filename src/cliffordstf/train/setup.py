@@ -20,6 +20,7 @@ from cliffordstf.data.readers import Source, read_frames
 from cliffordstf.data.references import ReferenceMode, References, find_references
 from cliffordstf.data.splits import fingerprints, leaked, random_split
 from cliffordstf.data.structure import FloatArray, Structure, element_numbers, symbol
+from cliffordstf.data.system_references import read_system_references, take_off
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import AnyConfig
@@ -101,6 +102,8 @@ def load_frames(path: str, config: DataConfig) -> tuple[list[Frame], Source, lis
     if config.exclude is not None:
         frames, counts = leave_out(frames, read_ids(config.exclude), path)
         warnings += counts
+    if config.system_reference is not None:
+        frames = take_off(frames, read_system_references(config.system_reference), path)
     if config.ignore_cells:
         frames = [replace(frame, structure=_alone(frame.structure), stress=None) for frame in frames]
     if config.free_atoms_only:

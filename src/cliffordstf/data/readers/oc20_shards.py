@@ -7,7 +7,7 @@ import numpy as np
 
 from cliffordstf.data.readers import extxyz
 from cliffordstf.data.readers.compression import first_bytes, open_text
-from cliffordstf.data.readers.record import Contents, Record
+from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
 
 ADSORPTION = "adsorption_energy"
@@ -57,14 +57,13 @@ def read(path: Path, limit: int | None) -> Contents:
 
 
 def _completed(record: Record, system: str, frame: str, reference: str) -> Record:
-    digits = system.removeprefix("random")
     total = record.properties.get("energy")
     adsorption = {} if total is None else {ADSORPTION: float(np.ravel(total)[0]) - float(reference)}
     return replace(
         record,
         properties={**record.properties, **adsorption},
         label=f"{system}, {frame}",
-        id=int(digits) if digits.isdigit() else None,
+        id=system_id(system),
         fixed=_from_tags(record) if record.fixed is None else record.fixed,
     )
 

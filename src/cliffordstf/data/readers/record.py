@@ -1,5 +1,6 @@
 """What a reader hands over: the raw content of a file, before labels are chosen and units converted."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cliffordstf.data.structure import FloatArray, IntArray
+
+
+def system_id(name: str) -> int | None:
+    """The number of a system of Open Catalyst, whose names are of the form `random1000100`; None for other names."""
+    match = re.fullmatch(r"random(\d+)", name)
+    return int(match.group(1)) if match else None
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,20 @@
 """ASE trajectories (.traj)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from ase.io.trajectory import Trajectory
 
 from cliffordstf.data.readers.extxyz import record_from_atoms
-from cliffordstf.data.readers.record import Contents
+from cliffordstf.data.readers.record import Contents, system_id
 
 
 def read(path: Path, limit: int | None) -> Contents:
-    """Read the frames with their stored results; constraints are not applied to the forces."""
+    """Read the frames with their stored results; constraints are not applied to the forces.
+
+    Relaxations of Open Catalyst are named after their system, which becomes the id of their frames.
+    """
     with Trajectory(str(path)) as trajectory:
         count = len(trajectory) if limit is None else min(limit, len(trajectory))
-        return Contents("ASE trajectory", [record_from_atoms(trajectory[index]) for index in range(count)])
+        records = [replace(record_from_atoms(trajectory[index]), id=system_id(path.stem)) for index in range(count)]
+    return Contents("ASE trajectory", records)

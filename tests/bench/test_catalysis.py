@@ -51,10 +51,10 @@ def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
     splits = load_splits(catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}).config.data)
     assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
     table = catalysis_table([result], "oc20", "s2ef")
-    assert table.heads == ["model", "parameters", "budget, min", "val_id", "val_id, paper"]
-    assert table.rows[-1][3].endswith("(0)")
+    assert table.heads == ["model", "parameters", "budget, min", "passes", "val_id", "val_id, paper"]
+    assert table.rows[-1][4].endswith("(0)")
     paper = catalysis_table([{**result, "model": "paper/full"}], "oc20", "s2ef")
-    assert paper.rows[0][4] == "2.115 / 0.06 (0.138)"
+    assert paper.rows[0][5] == "2.115 / 0.06 (0.138)"
 
 
 def test_periodic_images_can_be_left_out(slabs, tmp_path):

@@ -2,7 +2,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cliffordstf.bench.leaderboard import ABLATION, ablation_table, leaderboard
+from cliffordstf.bench.numbers import passes
 from cliffordstf.bench.paper import paper_models, paper_value
+from cliffordstf.bench.rmd17 import rmd17_table
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.main import app
 from cliffordstf.model.presets import PRESETS
@@ -18,7 +20,7 @@ def result(model: str, forces: float, molecule: str = "ethanol", seed: int = 0, 
     }
     labels = {"benchmark": benchmark, "molecule": molecule, "train": 950, "model": model, "recipe": model}
     run = {"protocol": "sound", "budget": 600.0, "seed": seed, "parameters": 10, "steps": 60, "seconds": 30.0}
-    return {**labels, **run, "metrics": metrics}
+    return {**labels, **run, "epochs": 20, "config": {"epochs": "auto"}, "metrics": metrics}
 
 
 def test_the_paper_is_quoted_in_the_units_it_really_has():
@@ -39,7 +41,7 @@ def test_a_preset_with_the_settings_of_a_table_is_its_row_there_and_only_there()
     assert paper_value("qm9", "equiformer-l4-oc", "U0") is None
     assert paper_value("scaling", "equiformer-l2-10m", "oc20 s2ef energy").value == 1.244
     table = leaderboard([result("mace-l1-md17", 9.0)], 950, 600.0, "sound")
-    assert table.rows[0][4:6] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
+    assert table.rows[0][5:7] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
 
 
 def test_protocols_have_leaderboards_of_their_own():
@@ -64,10 +66,10 @@ def test_models_are_ranked_beside_the_paper_and_the_zero_row():
     results = [result("mace-l1", 9.0), result("default", 5.0), result("default", 7.0, seed=1), result("painn", 20.0)]
     table = leaderboard(results, 950, 600.0, "sound")
     assert [row[0] for row in table.rows] == ["default", "mace-l1", "painn", "zero row"]
-    assert table.rows[0][2] == "2.0"
-    assert table.rows[0][3].startswith("1.00 ± 0.00 / 6.00 ± 1.41")
-    assert table.rows[1][4:6] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
-    assert table.rows[-1][3] == "140 / 900 (0)"
+    assert table.rows[0][2:4] == ["2.0", "20"]
+    assert table.rows[0][4].startswith("1.00 ± 0.00 / 6.00 ± 1.41")
+    assert table.rows[1][5:7] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
+    assert table.rows[-1][4] == "140 / 900 (0)"
 
 
 def test_many_models_make_a_leaderboard_and_few_a_table():
@@ -89,3 +91,12 @@ def test_the_ablation_table_says_what_each_variant_has():
 def test_the_command_names_what_it_cannot_find(tmp_path):
     found = CliRunner().invoke(app, ["bench", "ablation", "--data", str(tmp_path), "--results", str(tmp_path / "r")])
     assert found.exit_code != 0
+
+
+def test_tables_say_how_far_a_budget_got():
+    short = {**result("paper/full", 9.0), "epochs": 124, "config": {"epochs": 250}}
+    assert passes([short]) == "124 of 250"
+    assert passes([short, {**short, "epochs": 99}]) == "99 to 124 of 250"
+    assert leaderboard([short], 950, 600.0, "sound").rows[0][3] == "124 of 250"
+    assert rmd17_table([short], 950).heads[1] == "paper/full, 10 min (124 of 250 passes)"
+    assert rmd17_table([result("default", 5.0)], 950).heads[1] == "default, 10 min"

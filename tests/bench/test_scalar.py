@@ -40,12 +40,14 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
     assert energy["config"]["model"]["pooling"] == "sum"
     assert homo["metrics"]["n_structures"] == 4
     table = scalar_table(results, "qm9")
-    assert table.heads == ["model", "parameters", "budget, min", "U0, meV", "U0, paper", "homo, meV", "homo, paper"]
-    assert float(table.rows[0][3]) == pytest.approx(energy["metrics"]["energy_mae_mev"], abs=1e-3)
+    assert table.heads[:4] == ["model", "parameters", "budget, min", "passes"]
+    assert table.heads[4:] == ["U0, meV", "U0, paper", "homo, meV", "homo, paper"]
+    assert table.rows[0][3] == "3 of 3"
+    assert float(table.rows[0][4]) == pytest.approx(energy["metrics"]["energy_mae_mev"], abs=1e-3)
     assert table.rows[-1][0] == "zero row"
     # The paper prints 8.045 eV and 0.033 eV.
     paper = scalar_table([{**result, "model": "gotennet"} for result in results], "qm9")
-    assert [paper.rows[0][4], paper.rows[0][6]] == ["8045", "33"]
+    assert [paper.rows[0][5], paper.rows[0][7]] == ["8045", "33"]
 
 
 def test_excluded_molecules_stay_out(molecules, tmp_path):
@@ -75,4 +77,4 @@ def test_molecule3d_end_to_end_on_its_layout(real_data, tmp_path):
     data = real_data / "molecule3d" / "layout_fixture_from_qm9" / "data" / "raw"
     (result,) = run(tmp_path, "molecule3d", data)
     assert result["metrics"]["energy_mae_mev"] > 0
-    assert scalar_table([result], "molecule3d").heads[3:] == ["gap, eV", "gap, paper"]
+    assert scalar_table([result], "molecule3d").heads[4:] == ["gap, eV", "gap, paper"]

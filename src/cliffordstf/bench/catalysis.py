@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.numbers import passes, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
@@ -86,19 +86,19 @@ def catalysis_table(results: Iterable[dict[str, Any]], benchmark: str, task: str
     splits = list(dict.fromkeys(name for result in chosen for name in result["tests"]))
     forces = "energy MAE, eV / force MAE, eV/Å (cosine; ours also EFwT: energy within 0.02 eV, forces within 0.03 eV/Å)"
     what = "energy MAE, eV (EwT: within 0.02 eV)" if task == "is2re" else forces
-    heads = ["model", "parameters", "budget, min"]
+    heads = ["model", "parameters", "budget, min", "passes"]
     for split in splits:
         heads += [split, f"{split}, paper"]
     table = Table(f"{benchmark.upper()} {task.upper()}: {what}", heads)
     cell = _relaxed if task == "is2re" else _forces
     for recipe, budget in sorted({(r["recipe"], r["budget"]) for r in chosen}):
         mine = [r for r in chosen if (r["recipe"], r["budget"]) == (recipe, budget)]
-        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}"]
+        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}", passes(mine)]
         for split in splits:
             found = [r["tests"][split] for r in mine if split in r["tests"]]
             cells += [cell(found) if found else "", _paper(benchmark, task, mine[0]["model"], split)]
         table.add(*cells)
-    zero = ["zero row", "", ""]
+    zero = ["zero row", "", "", ""]
     for split in splits:
         zero += [_zero(next(r["tests"][split] for r in chosen if split in r["tests"]), task), ""]
     table.add(*zero)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import errors, zero_errors
+from cliffordstf.bench.numbers import errors, passes, zero_errors
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import RMD17_MOLECULES, published_family, rmd17
 from cliffordstf.bench.table import Table
@@ -16,7 +16,7 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, pr
     """RMD17 at one budget: ours and the paper's numbers, by force error on the molecule that most models have."""
     chosen = [r for r in results if (r["train"], r["budget"], r["protocol"]) == (train, budget, protocol)]
     molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
-    heads = ["model", "parameters", "steps/s"]
+    heads = ["model", "parameters", "steps/s", "passes"]
     for molecule in molecules:
         heads += [molecule, f"{molecule}, paper", f"{molecule}, published"]
     table = Table(
@@ -29,13 +29,14 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, pr
     recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _forces(r, common)))
     for recipe in recipes:
         mine = [r for r in chosen if r["recipe"] == recipe]
-        cells = [recipe, f"{mine[0]['parameters']:,}", f"{mean(r['steps'] / r['seconds'] for r in mine):.1f}"]
+        rate = mean(r["steps"] / r["seconds"] for r in mine)
+        cells = [recipe, f"{mine[0]['parameters']:,}", f"{rate:.1f}", passes(mine)]
         for molecule in molecules:
             cells.append(errors([r["metrics"] for r in mine if r["molecule"] == molecule]))
             cells.append(_paper(mine[0]["model"], molecule))
             cells.append(_published(mine[0]["model"], molecule, train))
         table.add(*cells)
-    zero = ["zero row", "", ""]
+    zero = ["zero row", "", "", ""]
     for molecule in molecules:
         metrics = next(r["metrics"] for r in chosen if r["molecule"] == molecule)
         zero += [zero_errors(metrics), "", ""]

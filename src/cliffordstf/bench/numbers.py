@@ -24,3 +24,11 @@ def errors(metrics: Sequence[dict[str, Any]]) -> str:
 def zero_errors(metrics: dict[str, Any]) -> str:
     """The same of the zero-information model: a constant energy and no forces."""
     return f"{metrics['zero_energy_mae_mev']:.0f} / {metrics['zero_force_mae_mev_per_a']:.0f} (0)"
+
+
+def passes(results: Sequence[dict[str, Any]]) -> str:
+    """Passes over the training set that the budget allowed, and of how many where the protocol says: `124 of 250`."""
+    done = [int(result["epochs"]) for result in results]
+    text = str(min(done)) if min(done) == max(done) else f"{min(done)} to {max(done)}"
+    asked = {result["config"]["epochs"] for result in results if isinstance(result["config"]["epochs"], int)}
+    return f"{text} of {max(asked)}" if asked else text

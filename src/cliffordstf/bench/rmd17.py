@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import errors, zero_errors
+from cliffordstf.bench.numbers import errors, passes, zero_errors
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
 from cliffordstf.bench.sweep import file_name
@@ -108,7 +108,8 @@ def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
     chosen = [result for result in results if result["train"] == train]
     columns = sorted({(result["budget"], result["recipe"]) for result in chosen}, key=lambda key: (key[1], key[0]))
     molecules = [molecule for molecule in RMD17_MOLECULES if any(r["molecule"] == molecule for r in chosen)]
-    heads = [f"{recipe}, {budget / 60:g} min" for budget, recipe in columns]
+    heads = [_head(budget, recipe, [r for r in chosen if (r["budget"], r["recipe"]) == (budget, recipe)])
+             for budget, recipe in columns]  # fmt: skip
     table = Table(
         f"rMD17, {train} training frames: test energy MAE, meV / force MAE, meV/Å (force cosine)",
         ["molecule", *heads, *rmd17_models(train), "zero row"],
@@ -119,6 +120,12 @@ def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
         others = [_pair(rmd17(train, model, molecule)) for model in rmd17_models(train)]
         table.add(molecule, *cells, *others, zero_errors(mine[0]["metrics"]))
     return table
+
+
+def _head(budget: float, recipe: str, results: Sequence[dict[str, Any]]) -> str:
+    """Says how far a budget got if the protocol asks for a number of passes."""
+    done = passes(results)
+    return f"{recipe}, {budget / 60:g} min" + (f" ({done} passes)" if " of " in done else "")
 
 
 def _pair(values: tuple[float, float] | None) -> str:

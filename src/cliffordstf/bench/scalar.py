@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.numbers import passes, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
@@ -114,18 +114,18 @@ def scalar_table(results: Iterable[dict[str, Any]], benchmark: str) -> Table:
     chosen = list(results)
     known = TARGETS[benchmark]
     targets = [target for target in known if any(r["target"] == target for r in chosen)]
-    heads = ["model", "parameters", "budget, min"]
+    heads = ["model", "parameters", "budget, min", "passes"]
     for target in targets:
         heads += [f"{target}, {known[target].unit}", f"{target}, paper"]
     table = Table(f"{'QM9' if benchmark == 'qm9' else 'Molecule3D'}: test MAE", heads)
     for recipe, budget in sorted({(r["recipe"], r["budget"]) for r in chosen}):
         mine = [r for r in chosen if (r["recipe"], r["budget"]) == (recipe, budget)]
-        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}"]
+        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}", passes(mine)]
         for target in targets:
             errors = [_in_unit(r["metrics"]["energy_mae_mev"], known[target]) for r in mine if r["target"] == target]
             cells += [spread(errors, 3) if errors else "", _paper(mine[0]["model"], benchmark, target)]
         table.add(*cells)
-    zero = ["zero row", "", ""]
+    zero = ["zero row", "", "", ""]
     for target in targets:
         metrics = next(r["metrics"] for r in chosen if r["target"] == target)
         zero += [f"{_in_unit(metrics['zero_energy_mae_mev'], known[target]):.3f}", ""]

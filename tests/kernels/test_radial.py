@@ -14,15 +14,18 @@ pytestmark = pytest.mark.skipif(kernel_name() != "compiled", reason="the kernels
 def prepared(radial: RadialFunctions) -> PreparedRadial:
     linears = [layer for layer in radial.network if isinstance(layer, nn.Linear)]
     matrices, biases = [layer.weight.mT for layer in linears], [layer.bias for layer in linears]
-    return PreparedRadial(matrices, biases, radial.shifts, radial.layers, radial.cutoff, radial.power)
+    return PreparedRadial(
+        matrices, biases, radial.shifts, radial.layers, radial.cutoff, radial.power, radial.basis.warp
+    )
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
 @pytest.mark.parametrize(("depth", "width", "functions", "layers"), [(2, 64, 16, 2), (1, 13, 5, 3), (3, 24, 1, 1)])
 @pytest.mark.parametrize("elements", [0, 1, 3])
-def test_values_and_slopes_equal_the_network(dtype, tolerance, depth, width, functions, layers, elements):
+@pytest.mark.parametrize("warp", [None, 2.5])
+def test_values_and_slopes_equal_the_network(dtype, tolerance, depth, width, functions, layers, elements, warp):
     torch.manual_seed(0)
-    radial = RadialFunctions(8, 5.0, 5, width, depth, functions, layers, elements).to(dtype)
+    radial = RadialFunctions(8, 5.0, 5, width, depth, functions, layers, elements, warp).to(dtype)
     with torch.no_grad():
         for parameter in radial.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -57,7 +60,7 @@ def test_no_pairs(elements):
 
 def test_gradients_of_all_weights_equal_those_of_autograd():
     torch.manual_seed(0)
-    radial = RadialFunctions(6, 5.0, 5, 12, 2, 4, 2, elements=3).double()
+    radial = RadialFunctions(6, 5.0, 5, 12, 2, 4, 2, elements=3, warp=3.0).double()
     distances = torch.linspace(0.6, 4.8, 11, dtype=torch.float64)
     ends = torch.randint(3, (11, 2))
     of_values, of_slopes = torch.randn(2, 11, 8, dtype=torch.float64)

@@ -52,16 +52,19 @@ def test_double_precision_survives(potential, tmp_path):
     assert next(loaded.parameters()).dtype == torch.float64
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 def test_older_format_versions_load(version, tmp_path):
-    """Radial functions of distances alone until version 1, and another name of the profile in version 0."""
-    plain = cliffordstf.build("default/small", elements=["H", "C", "O"], seed=0, radial_elements=False)
+    """No warp until version 2, radial functions of distances alone until 1, another name of the profile in 0."""
+    options = {"radial_warp": None, "radial_elements": version == 2}
+    plain = cliffordstf.build("default/small", elements=["H", "C", "O"], seed=0, **options)
     path, old = tmp_path / "new.safetensors", tmp_path / "old.safetensors"
     save_model(plain, path)
     with safe_open(path, framework="pt") as stream:
         metadata = dict(stream.metadata())
     config = json.loads(metadata["config"])
-    del config["radial_elements"]
+    del config["radial_warp"]
+    if version < 2:
+        del config["radial_elements"]
     if version == 0:
         config["kind"] = config.pop("profile")
     save_file(load_file(path), old, {**metadata, "format_version": str(version), "config": json.dumps(config)})

@@ -1,5 +1,8 @@
 """Every layer commutes with rotations, and with reflections where it claims to."""
 
+import itertools
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -17,7 +20,7 @@ from cliffordstf.nn.linear import TrackLinear, linear_sum, sum_plan
 from cliffordstf.nn.message import EdgeEmbedding
 from cliffordstf.nn.norm import TrackNorm, norm
 from cliffordstf.nn.product import AugmentedProduct, WeightedProduct
-from cliffordstf.nn.radial import GaussianBasis, RadialFunctions, cosine_envelope, polynomial_envelope
+from cliffordstf.nn.radial import BesselBasis, GaussianBasis, RadialFunctions, cosine_envelope, polynomial_envelope
 from tests.kernels.graphs import edge_index
 
 FULL = Layout((*GRADES, STF2, STF3))
@@ -164,13 +167,30 @@ def test_polynomial_envelope_is_c2_at_the_cutoff():
     assert polynomial_envelope(torch.tensor([0.0, CUTOFF, CUTOFF + 1]), CUTOFF, 6).tolist() == [1, 0, 0]
 
 
-def test_slopes_of_radial_functions_are_their_derivatives(generator):
+@pytest.mark.parametrize("warp", [None, 3.0])
+def test_slopes_of_radial_functions_are_their_derivatives(warp, generator):
     torch.manual_seed(0)
-    functions = RadialFunctions(8, CUTOFF, 6, 16, 2, 4, 2, elements=3).double()
+    functions = RadialFunctions(8, CUTOFF, 6, 16, 2, 4, 2, elements=3, warp=warp).double()
     r = (torch.rand(7, generator=generator, dtype=torch.float64) * 5.4 + 0.3).requires_grad_()
     ends = torch.randint(3, (7, 2), generator=generator)
     assert torch.autograd.gradcheck(functions, (r, ends))
     assert torch.autograd.gradgradcheck(functions, (r, ends))
+
+
+def test_a_warp_makes_the_basis_finer_at_short_distances():
+    def zeros(warp: float | None) -> list[float]:
+        """Where the eighth function changes its sign, Å."""
+        r = torch.linspace(0.2, CUTOFF - 1e-3, 20_000, dtype=torch.float64)
+        values = BesselBasis(8, CUTOFF, warp).double()(r)[:, 7]
+        return r[1:][values[1:] * values[:-1] < 0].tolist()
+
+    even, warped = zeros(None), zeros(3.0)
+    assert len(even) == len(warped) == 7
+    assert np.diff(even) == pytest.approx(CUTOFF / 8, abs=1e-3)
+    assert warped[0] < 0.6 * even[0]
+    assert all(longer > shorter for shorter, longer in itertools.pairwise(np.diff(warped)))
+    # A warp over a long way is none.
+    assert zeros(1e4) == pytest.approx(even, abs=1e-2)
 
 
 def test_derivatives_of_direction_tensors(vectors):

@@ -83,6 +83,12 @@ class DefaultConfig(CommonConfig):
     radial_depth: int = Field(2, ge=1, le=4, description="Hidden layers of those networks.")
     radial_functions: int = Field(16, ge=1, description="Learned radial functions that all weights are made of.")
     radial_elements: bool = Field(True, description="Whether radial functions depend on the elements of a pair.")
+    radial_warp: float | None = Field(
+        3.0,
+        gt=0,
+        description="Radial functions are fine at short distances and smooth at long ones: functions of 1 - "
+        "exp(-d/warp) instead of the distance d, Å; null for d.",
+    )
     envelope_power: int = Field(6, ge=3, description="Power p of the polynomial cutoff envelope.")
     hidden: int = Field(32, ge=1, description="Hidden width of the last readout.")
     average_neighbours: float = Field(

@@ -52,6 +52,7 @@ class DefaultModel(nn.Module):
             config.radial_functions,
             config.layers,
             len(config.elements) if config.radial_elements else 0,
+            config.radial_warp,
         )
         layers: list[DefaultInteraction] = []
         source = Layout((SCALAR,))

@@ -20,7 +20,7 @@ from cliffordstf.model.config import parse_config
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 UNITS = {"energy": "eV", "length": "Å", "forces": "eV/Å", "stress": "eV/Å³"}
 
 
@@ -132,10 +132,13 @@ def _info(metadata: dict[str, str], path: Path) -> ModelInfo:
 def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
     """Bring the config of an older format version up to date.
 
-    Version 0 called the profile `kind`. Before version 2 radial functions knew nothing of elements.
+    Version 0 called the profile `kind`. Before version 2 radial functions knew nothing of elements, before version 3
+    they took distances as they are.
     """
     if version < 1 and "kind" in config:
         config = {("profile" if name == "kind" else name): value for name, value in config.items()}
     if version < 2 and config.get("profile") == "default":
         config = {**config, "radial_elements": False}
+    if version < 3 and config.get("profile") == "default":
+        config = {**config, "radial_warp": None}
     return config

@@ -105,6 +105,7 @@ class _Written:
             model.radial.layers,
             model.radial.cutoff,
             model.radial.power,
+            model.radial.basis.warp,
         )
         weight = model.embedding.weight
         self.embedding = cast("Tensor", padded(weight.detach(), padded_channels(weight.shape[1], weight.dtype)))

@@ -3,7 +3,7 @@
 Distances are in Å and have shape (edges,).
 """
 
-from math import pi
+from math import exp, pi
 
 import torch
 from torch import Tensor, nn
@@ -60,28 +60,49 @@ class BesselBasis(nn.Module):
     """sin(nπx)/x with x = d/rc for n = 1 … size, the radial solutions of a spherical well; no weights.
 
     Scaled to a mean square of about one at x = 0.3, where bonded neighbours sit.
+
+    Args:
+        size: How many.
+        cutoff: Å.
+        warp: Å. Instead of d the functions take a length that grows as 1 - exp(-d/warp) and is the cutoff where d is:
+            they are fine at short distances, where energies change fast, and smooth at long ones. None for d itself.
     """
 
     orders: Tensor
 
-    def __init__(self, size: int, cutoff: float) -> None:
+    def __init__(self, size: int, cutoff: float, warp: float | None = None) -> None:
         super().__init__()
-        self.cutoff = cutoff
+        self.cutoff, self.warp = cutoff, warp
         # Whole numbers are the same in every precision; multiples of π would keep that in which they were made.
         self.register_buffer("orders", torch.arange(1.0, size + 1), persistent=False)
 
     def forward(self, distances: Tensor) -> Tensor:
         """(edges,) -> (edges, size)."""
-        x = distances[:, None] / self.cutoff
+        x = self._share(distances)[:, None]
         return torch.sin(x * pi * self.orders) * (0.3 * 2**0.5 / x)
 
     def values_and_slopes(self, distances: Tensor) -> tuple[Tensor, Tensor]:
         """The functions and their derivatives, 1/Å, (edges,) -> (edges, size) each."""
-        x = distances[:, None] / self.cutoff
+        x = self._share(distances)[:, None]
         angle = x * pi * self.orders
         scale = 0.3 * 2**0.5 / x
         values = torch.sin(angle) * scale
-        return values, (torch.cos(angle) * (scale * pi * self.orders) - values / x) / self.cutoff
+        return values, (torch.cos(angle) * (scale * pi * self.orders) - values / x) * self._steepness(distances)
+
+    def _share(self, distances: Tensor) -> Tensor:
+        """x, from 0 to 1 at the cutoff."""
+        if self.warp is None:
+            return distances / self.cutoff
+        return torch.expm1(distances / -self.warp) * (-1 / self._reach(self.warp))
+
+    def _steepness(self, distances: Tensor) -> Tensor | float:
+        """Derivative of x, 1/Å, (edges, 1)."""
+        if self.warp is None:
+            return 1 / self.cutoff
+        return torch.exp(distances / -self.warp)[:, None] * (1 / (self.warp * self._reach(self.warp)))
+
+    def _reach(self, warp: float) -> float:
+        return 1 - exp(-self.cutoff / warp)
 
 
 FIRST_SHIFTS = 0.5
@@ -101,6 +122,7 @@ class RadialFunctions(nn.Module):
         functions: Functions for each layer.
         layers: How many layers share the network.
         elements: How many elements there are; 0 for functions of the distance alone.
+        warp: Of the Bessel basis, Å, or None.
     """
 
     def __init__(
@@ -113,9 +135,10 @@ class RadialFunctions(nn.Module):
         functions: int,
         layers: int,
         elements: int = 0,
+        warp: float | None = None,
     ) -> None:
         super().__init__()
-        self.basis = BesselBasis(basis, cutoff)
+        self.basis = BesselBasis(basis, cutoff, warp)
         self.cutoff, self.power, self.layers = cutoff, power, layers
         self.network = mlp(basis, *[width] * depth, functions * layers)
         self.shifts = nn.Parameter(FIRST_SHIFTS * torch.randn(elements, width)) if elements else None

@@ -107,6 +107,7 @@ class RadialArgs(Structure):
     _fields_ = [
         *_fields("pairs basis depth functions layers power", "widths weights shifts ends distances values slopes"),
         ("cutoff", c_double),
+        ("warp", c_double),
         *_fields("threads", ""),
     ]
 

@@ -1,6 +1,7 @@
 // The radial functions of all layers and their slopes: a Bessel basis, a small network, a polynomial envelope.
 //
-//   f(d) = envelope(d) . network(sqrt(2) 0.3 sin(n pi x) / x),  x = d / cutoff
+//   f(d) = envelope(d) . network(sqrt(2) 0.3 sin(n pi x) / x),  x = d / cutoff, or a warped length over the cutoff:
+//   x = (1 - exp(-d / warp)) / (1 - exp(-cutoff / warp))
 //
 // The elements of a pair may each add a row of a table to the first hidden layer.
 //
@@ -23,7 +24,7 @@ struct RadialArgs {
     const int64_t* ends;    // (pairs, 2): elements, read if there are shifts
     const void* distances;  // (pairs)
     void *values, *slopes;  // (layers, pairs, functions)
-    double cutoff;
+    double cutoff, warp;    // warp 0 for none
     int64_t threads;
 };
 
@@ -32,6 +33,7 @@ class RadialFunctions {
   public:
     explicit RadialFunctions(const RadialArgs& args) : s(args) {
         widest = *std::max_element(s.widths, s.widths + s.depth + 1);
+        reach = s.warp > 0 ? -std::expm1(-s.cutoff / s.warp) : 1;
     }
 
     void forward() const {
@@ -47,6 +49,7 @@ class RadialFunctions {
     static constexpr int ROWS = 8;
     const RadialArgs& s;
     int64_t widest;
+    double reach;  // 1 - exp(-cutoff / warp)
 
     void evaluate(int64_t first, int rows) const {
         T* memory = scratch<T, 70>(static_cast<size_t>(4) * ROWS * widest);
@@ -89,13 +92,16 @@ class RadialFunctions {
 
     // In double precision: the recurrence of sines and cosines then adds nothing to the error of the result.
     void bessel(double d, T* values, T* slopes) const {
-        const double x = d / s.cutoff, scale = 0.3 * std::sqrt(2.0) / x, pi = 3.14159265358979323846;
+        const double fall = s.warp > 0 ? std::expm1(-d / s.warp) : 0;
+        const double x = s.warp > 0 ? -fall / reach : d / s.cutoff;
+        const double steepness = s.warp > 0 ? (1 + fall) / (s.warp * reach) : 1 / s.cutoff;
+        const double scale = 0.3 * std::sqrt(2.0) / x, pi = 3.14159265358979323846;
         const double c1 = std::cos(pi * x);
         double sine = std::sin(pi * x), cosine = c1, last_sine = 0, last_cosine = 1;
         for (int64_t n = 1; n <= s.basis; ++n) {
             const double value = sine * scale;
             values[n - 1] = static_cast<T>(value);
-            slopes[n - 1] = static_cast<T>((cosine * scale * (n * pi) - value / x) / s.cutoff);
+            slopes[n - 1] = static_cast<T>((cosine * scale * (n * pi) - value / x) * steepness);
             const double sine_after = 2 * c1 * sine - last_sine, cosine_after = 2 * c1 * cosine - last_cosine;
             last_sine = sine, last_cosine = cosine;
             sine = sine_after, cosine = cosine_after;

@@ -21,6 +21,7 @@ class PreparedRadial:
         layers: Of the model, each of which takes an equal share of the outputs.
         cutoff: Å.
         power: Of the envelope.
+        warp: Of the basis, Å, or None.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class PreparedRadial:
         layers: int,
         cutoff: float,
         power: int,
+        warp: float | None = None,
     ) -> None:
         dtype = matrices[0].dtype
         kernels = library(dtype)
@@ -49,7 +51,7 @@ class PreparedRadial:
         self._args = RadialArgs()
         self._args.basis, self._args.depth = widths[0], len(matrices)
         self._args.functions, self._args.layers = self._functions, layers
-        self._args.power, self._args.cutoff = power, cutoff
+        self._args.power, self._args.cutoff, self._args.warp = power, cutoff, warp or 0.0
         self._args.widths, self._args.weights = self._widths.ctypes.data, self._weights.data_ptr()
         # A copy, like the matrices: what the kernel reads must not change by halves, nor lie anywhere but in rows.
         self._shifts = (

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-leaderboard bench-acac bench-nve bench-ablation bench-scaling clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -20,6 +20,8 @@ help:
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 14 hours; stop and go on at any time"
 	@echo "make bench-leaderboard  DATA=folder of rMD17: every model of the zoo for ten minutes, about six hours"
 	@echo "make bench-acac, bench-nve, bench-ablation  DATA=folder: extrapolation, long dynamics, the paper's ablation"
+	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of four models"
+	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
 	@echo "make clean   remove the environment and caches"
 
@@ -114,6 +116,26 @@ bench-ablation: $(STAMP)
 	$(BIN)/cliffordstf bench ablation --data $(DATA) --molecules ethanol --seeds 0,1
 	$(BIN)/cliffordstf bench ablation --data $(DATA) --molecules aspirin --seeds 0
 	$(BIN)/cliffordstf bench table --results results/ablation --out docs/ablation.md
+
+# U0 of the complete QM9, half an hour each.
+bench-qm9: peers
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
+	$(PEERS)/bin/cliffordstf bench qm9 --targets U0 --models default,painn,schnet,mace-l1 --budget 30min
+	$(PEERS)/bin/cliffordstf bench table --results results/qm9 --out docs/qm9.md
+
+# A few relaxations of OC20 and structures of OC22, others for the test, with and without periodic images: DATA holds the folders
+# oc20 and oc22.
+OC20 = $(BIN)/cliffordstf bench oc20 --budget 10min --train '$(DATA)/oc20/dft_traj/random10001[0-4]*.traj' \
+	--test others='$(DATA)/oc20/dft_traj/random10001[56]*.traj' --reference $(DATA)/oc20/oc20_linref.npz
+OC22 = $(BIN)/cliffordstf bench oc22 --budget 10min --train $(DATA)/oc22/oc22_pickle16_train.pkl \
+	--test others=$(DATA)/oc22/oc22_pickle16_val.pkl --reference $(DATA)/oc22/oc22_linfit_coeffs.npz
+bench-oc: $(STAMP)
+	$(OC20)
+	$(OC20) --recipe "default without cells" data.ignore_cells=true
+	$(OC22)
+	$(OC22) --recipe "default without cells" data.ignore_cells=true
+	$(BIN)/cliffordstf bench table --results results/oc20 --out docs/oc20.md
+	$(BIN)/cliffordstf bench table --results results/oc22 --out docs/oc22.md
 
 # 10^6 and 10^7 parameters of five families, 300 steps each, one after the other.
 bench-scaling: peers

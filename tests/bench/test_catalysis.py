@@ -67,6 +67,15 @@ def test_periodic_images_can_be_left_out(slabs, tmp_path):
     assert len(catalysis_table([alone, periodic], "oc20", "is2re").rows) == 3
 
 
+def test_a_share_of_the_training_data_can_be_held_out(slabs, tmp_path):
+    (result,) = run(tmp_path, slabs, "--recipe", "tiny", "--task", "is2re", "--test", "others=0.3")
+    assert list(result["tests"]) == ["others", "val_id"]
+    assert result["tests"]["others"]["n_structures"] == 3
+    assert catalysis_table([result], "oc20", "is2re").heads[4:8:2] == ["others", "val_id"]
+    with pytest.raises(ConfigError, match="only one test split"):
+        catalysis_cell("oc20", "is2re", slabs["train"], {"a": 0.1, "b": 0.2})
+
+
 def test_elements_of_the_test_sets_are_known_before_training(slabs, tmp_path):
     """A whole run would be lost if they were missed only when it is over."""
     other = Atoms(

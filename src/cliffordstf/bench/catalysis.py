@@ -21,7 +21,7 @@ def catalysis_cell(
     benchmark: Literal["oc20", "oc22"],
     task: str,
     train: Path,
-    tests: Mapping[str, Path],
+    tests: Mapping[str, Path | float],
     *,
     valid: Path | None = None,
     reference: Path | None = None,
@@ -37,7 +37,8 @@ def catalysis_cell(
     Args:
         benchmark, task: Which.
         train: LMDB file or folder, raw shards, relaxations (.traj) or ASE-LMDB.
-        tests: Splits to test on, for example `val_id`, by name.
+        tests: Splits to test on, for example `val_id`, by name; one of them may be a share of the training data, at
+            random.
         valid: Validation set; by default a twentieth of the training set.
         reference: Linear reference energies (.npz) to take off; by default they are fitted.
         budget, seed, model, protocol, overrides, label: As for `rmd17_cell`. S2EF learns and measures forces on free
@@ -48,12 +49,17 @@ def catalysis_cell(
             f"there is no task '{task}'{did_you_mean(task, get_args(Task))}; choose is2re (relaxed energy) or s2ef "
             "(energy and forces)."
         )
-    missing = [path for path in (train, *tests.values(), *([valid] if valid else [])) if not _exists(path)]
+    files = {name: path for name, path in tests.items() if isinstance(path, Path)}
+    shares = {name: share for name, share in tests.items() if not isinstance(share, Path)}
+    if len(shares) > 1:
+        raise ConfigError(f"only one test split can be a share of the training data, not {', '.join(shares)}.")
+    missing = [path for path in (train, *files.values(), *([valid] if valid else [])) if not _exists(path)]
     if missing:
         raise DataError(f"{missing[0]} does not exist; check the paths of the splits.")
     options = [
         f"data.train={train}",
         f"data.valid={valid if valid is not None else 0.05}",
+        f"data.test={next(iter(shares.values()), 0)}",
         f"data.split_seed={seed}",
         f"data.reference={reference if reference is not None else 'auto'}",
         f"data.free_atoms_only={'true' if task == 's2ef' else 'false'}",
@@ -73,7 +79,7 @@ def catalysis_cell(
         "overrides": list(overrides),
     }
     name = f"{benchmark}-{task}-{file_name(recipe)}-{budget}-seed{seed}"
-    return Cell(name, labels, load_config(None, options), dict(tests))
+    return Cell(name, labels, load_config(None, options), files, next(iter(shares), None))
 
 
 def _exists(path: Path) -> bool:

@@ -29,12 +29,14 @@ class Cell:
         labels: What it is a result of, for example molecule and number of training frames.
         config: The run. Its test set is evaluated once, at the end.
         tests: Files of further test sets by name, evaluated with it.
+        held_out: What the run's own test set is called beside these, if it belongs there.
     """
 
     name: str
     labels: dict[str, Any]
     config: TrainConfig
     tests: dict[str, Path] = field(default_factory=dict)
+    held_out: str | None = None
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
         """Train, or go on training; the result, or None if a signal stopped it."""
@@ -64,6 +66,7 @@ class Cell:
     def _result(self, result: RunResult) -> dict[str, Any]:
         """Budget, provenance, config and the metrics of the test sets."""
         provenance = result.provenance
+        own = {} if self.held_out is None else {self.held_out: result.metrics["test"]}
         return {
             "budget": self.config.budget,
             "seed": self.config.seed,
@@ -78,7 +81,7 @@ class Cell:
             "data": provenance["data"],
             "config": _without_folders(self.config.model_dump(mode="json")),
             "metrics": result.metrics.get("test", {}),
-            "tests": {name: self._evaluate(result, file) for name, file in self.tests.items()},
+            "tests": own | {name: self._evaluate(result, file) for name, file in self.tests.items()},
             "history": _curve(result.history),
         }
 

@@ -170,7 +170,10 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
     def command(
         overrides: Overrides = None,
         train: Annotated[Path, typer.Option(help="Training split: LMDB, raw shards or .traj.")] = Path("train"),
-        test: Annotated[list[str] | None, typer.Option(help="NAME=PATH of a test split; repeat it.")] = None,
+        test: Annotated[
+            list[str] | None,
+            typer.Option(help="NAME=PATH of a test split; repeat it. NAME=0.2 holds a fifth of the training out."),
+        ] = None,
         valid: Annotated[Path | None, typer.Option(help="Validation split; else a twentieth of the training.")] = None,
         task: Annotated[str, typer.Option(help="is2re or s2ef.")] = "s2ef",
         reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz.")] = None,
@@ -201,11 +204,20 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         ]
 
 
-def _splits(texts: list[str]) -> dict[str, Path]:
+def _splits(texts: list[str]) -> dict[str, Path | float]:
     parts = [text.partition("=") for text in texts]
     if not parts or not all(name and path for name, _, path in parts):
         raise ConfigError("give the test splits as --test NAME=PATH, for example --test val_id=data/val_id.")
-    return {name: Path(path) for name, _, path in parts}
+    return {name: _share(text) or Path(text) for name, _, text in parts}
+
+
+def _share(text: str) -> float | None:
+    """A number between 0 and 1, if it is one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < 1 else None
 
 
 _catalysis("oc20")

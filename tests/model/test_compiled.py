@@ -10,7 +10,7 @@ ELEMENTS = (1, 6, 8)
 
 @pytest.fixture
 def potential():
-    return cliffordstf.build("default", elements=ELEMENTS, seed=0, channels=8, energy_scale=50.0)
+    return cliffordstf.build("default", elements=ELEMENTS, seed=0, channels=8, energy_scale=100.0)
 
 
 def _clusters(first: int, atoms: int):

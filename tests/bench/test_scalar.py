@@ -62,9 +62,18 @@ def test_excluded_molecules_stay_out(molecules, tmp_path):
 def test_the_paper_normalises_and_squares():
     config = scalar_cell("qm9", "qm9pack:", "alpha", protocol="paper").config
     assert (config.loss.energy.kind, config.batch_size, config.optimizer.name) == ("mse", 128, "adam")
+    assert (config.data.reference, config.data.scale, config.optimizer.clip) == ("mean", "energy", 10)
     gap = scalar_cell("molecule3d", "raw", "gap", protocol="paper").config
     assert (gap.loss.energy.kind, gap.schedule.kind) == ("l1", "exponential")
     assert gap.schedule.final == pytest.approx(0.8**10, rel=0.01)
+
+
+def test_an_averaged_target_is_learned_as_a_z_score(molecules):
+    setup = prepare(scalar_cell("qm9", str(molecules), "homo", protocol="paper").config)
+    labels = [frame.energy for frame in setup.splits.train]
+    reference = setup.potential.reference
+    assert reference.energies.tolist() == pytest.approx([np.mean(labels)] * len(reference.energies))
+    assert float(reference.scale) == pytest.approx(np.std(labels), rel=0.02)
 
 
 def test_an_unknown_target_is_named():

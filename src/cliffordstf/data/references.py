@@ -12,7 +12,7 @@ from cliffordstf.data.structure import FloatArray, symbol
 from cliffordstf.errors import DataError
 
 Pooling = Literal["sum", "mean"]
-ReferenceMode = Literal["auto", "isolated", "least-squares", "none"]
+ReferenceMode = Literal["auto", "isolated", "least-squares", "mean", "none"]
 SUSPICIOUS_RESIDUAL = 15.0
 """eV per atom; cohesive energies are smaller, so a larger mean residual means that reference and data do not match."""
 
@@ -58,7 +58,7 @@ def find_references(
         frames: Training structures; isolated atoms among them serve as references.
         elements: Atomic numbers.
         wanted: Energies by atomic number, or how to find them. `auto` takes isolated atoms where the data have one
-            for every element, and a least-squares fit otherwise.
+            for every element, and a least-squares fit otherwise; `mean` is one number for all elements.
         pooling: Of the model: whether a structure's value is the sum over its atoms, or their mean. A mean is always
             fitted unless something else is asked for.
 
@@ -71,6 +71,8 @@ def find_references(
     elif wanted == "none" or (wanted == "auto" and not labelled):
         return References(dict.fromkeys(elements, 0.0), "none", pooling=pooling)
     else:
+        if wanted == "mean":
+            return _mean(labelled, elements, pooling)
         isolated = isolated_atoms(labelled)
         has_all = set(elements) <= set(isolated) and pooling == "sum"
         if wanted == "isolated" or (wanted == "auto" and has_all):
@@ -78,6 +80,19 @@ def find_references(
         else:
             found = _least_squares(labelled, elements, pooling)
     return _cross_checked(replace(found, pooling=pooling), labelled)
+
+
+def _mean(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) -> References:
+    """The mean of the labels, or where a structure's value is a sum their mean per atom."""
+    _need_energies(frames)
+    total = sum(float(frame.energy) for frame in frames if frame.energy is not None)
+    count = sum(len(frame.structure) for frame in frames) if pooling == "sum" else len(frames)
+    return References(dict.fromkeys(elements, total / count), "mean", pooling=pooling)
+
+
+def _need_energies(frames: Sequence[Frame]) -> None:
+    if not frames:
+        raise DataError("no structure carries an energy, so free-atom energies cannot be fitted; set reference: none.")
 
 
 def isolated_atoms(frames: Sequence[Frame]) -> dict[int, float]:
@@ -110,8 +125,7 @@ def composition_matrix(frames: Sequence[Frame], elements: Sequence[int]) -> Floa
 
 
 def _least_squares(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) -> References:
-    if not frames:
-        raise DataError("no structure carries an energy, so free-atom energies cannot be fitted; set reference: none.")
+    _need_energies(frames)
     # An isolated atom is a composition like any other here.
     matrix = composition_matrix(frames, elements)
     if pooling == "mean":

@@ -57,12 +57,13 @@ class DataConfig(_Config):
     units: Units = Field(Units(), description="Units of the files; inside everything is in eV and Å.")
     keys: LabelKeys = Field(LabelKeys(), description="Names of the labels in the files; found by default.")
     reference: (
-        Literal["auto", "isolated", "least-squares", "none"]
+        Literal["auto", "isolated", "least-squares", "mean", "none"]
         | dict[str, float]
         | Annotated[str, Field(pattern=r"\.npz$")]
     ) = Field(
         "auto",
-        description="Free-atom energies: how to find them, eV by chemical symbol, or a .npz file, eV by atomic number.",
+        description="Free-atom energies: how to find them (mean: one number for all elements), eV by chemical symbol, "
+        "or a .npz file, eV by atomic number.",
     )
     system_reference: str | None = Field(
         None,

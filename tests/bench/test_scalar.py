@@ -7,6 +7,8 @@ from cliffordstf.bench.sweep import read_results
 from cliffordstf.cli.main import app
 from cliffordstf.data.readers.qm9 import TARGETS
 from cliffordstf.errors import ConfigError
+from cliffordstf.model.file import load_model, save_model
+from cliffordstf.train.evaluate import constant_energy
 from cliffordstf.train.setup import prepare
 
 SMALL = ["--recipe", "tiny", "model.preset=default/small", "model.channels=4", "epochs=3"]
@@ -68,12 +70,19 @@ def test_the_paper_normalises_and_squares():
     assert gap.schedule.final == pytest.approx(0.8**10, rel=0.01)
 
 
-def test_an_averaged_target_is_learned_as_a_z_score(molecules):
-    setup = prepare(scalar_cell("qm9", str(molecules), "homo", protocol="paper").config)
-    labels = [frame.energy for frame in setup.splits.train]
+@pytest.mark.parametrize("target", ["homo", "U0"])
+def test_the_papers_targets_are_z_scores(molecules, tmp_path, target):
+    setup = prepare(scalar_cell("qm9", str(molecules), target, protocol="paper").config)
+    labels = np.array([frame.energy for frame in setup.splits.train])
     reference = setup.potential.reference
-    assert reference.energies.tolist() == pytest.approx([np.mean(labels)] * len(reference.energies))
-    assert float(reference.scale) == pytest.approx(np.std(labels), rel=0.02)
+    assert not reference.energies.any()
+    assert float(reference.constant) == pytest.approx(labels.mean())
+    assert float(reference.scale) == pytest.approx(labels.std(), rel=1e-6)
+    zero = constant_energy(setup.train, setup.references)(setup.test)
+    assert zero == pytest.approx(np.full(len(setup.test), labels.mean()))
+    loaded, _ = load_model(save_model(setup.potential, tmp_path / "m.safetensors"))
+    structure = setup.splits.test[0].structure
+    assert float(loaded.predict(structure).energy) == pytest.approx(float(setup.potential.predict(structure).energy))
 
 
 def test_an_unknown_target_is_named():

@@ -22,7 +22,7 @@ from cliffordstf.kernels import (
     reference,
 )
 from cliffordstf.kernels.native.library import chunks_for
-from tests.kernels.graphs import draw, edge_plan, molecules, node_plan, random_graph
+from tests.kernels.graphs import draw, edge_index, edge_plan, molecules, node_plan, random_graph
 
 SMALL = Layout((SCALAR, VECTOR, BIVECTOR, STF2))
 LARGE = Layout((*GRADES, STF2, STF3, STF4))
@@ -62,9 +62,12 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
     def leaf(*shape: int) -> Tensor:
         return draw(generator, *shape, dtype=dtype)
 
-    # Whole molecules in every chunk of atoms: no pair leaves its chunk. One structure in several chunks: some pairs do.
-    if "molecules" in name:
-        edges = molecules(4, 9)
+    # Whole molecules in every chunk of atoms: no pair leaves its chunk. One structure, or each of several large ones,
+    # in several chunks: some pairs do.
+    if "large molecules" in name:
+        edges = molecules(4, 48)
+    elif "molecules" in name:
+        edges = molecules(8, 9)
     else:
         edges = random_graph(30, 0.6, generator) if "several chunks" in name else random_graph(6, 0.7, generator)
     if name.startswith("edge"):
@@ -74,6 +77,7 @@ def make_case(name: str, module, channels: int, generator: torch.Generator, dtyp
             "edge factored": edge_plan(SMALL, 2, LARGE, shared=3),
             "edge convolution": edge_plan(SMALL, 3, LARGE),
             "edge convolution of molecules": edge_plan(SMALL, 3, LARGE),
+            "edge convolution of large molecules": edge_plan(SMALL, 1, SMALL),
             "edge convolution in several chunks": edge_plan(SMALL, 2, SMALL),
             "edge small in several chunks": edge_plan(SMALL, 2, SMALL, shared=5),
             "edge convolution of scalars": edge_plan(Layout((SCALAR,)), 3, LARGE, shared=2),
@@ -122,6 +126,7 @@ NAMES = [
     "linear with tracks as they are",
     "gate",
 ]
+LARGE_TOO = [*NAMES, "edge convolution of large molecules"]
 
 
 @pytest.mark.parametrize("module", IMPLEMENTATIONS)
@@ -146,7 +151,7 @@ def derivatives(case: Case) -> list[Tensor]:
 @needs_compiler
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 2e-5)])
 @pytest.mark.parametrize("channels", [1, 5, 8, 24])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LARGE_TOO)
 def test_compiled_equals_reference_to_rounding(name, channels, dtype, tolerance, generator):
     state = generator.get_state()
     compiled = derivatives(make_case(name, ops, channels, generator, dtype))
@@ -160,13 +165,34 @@ def test_a_structure_of_several_chunks_has_pairs_of_both_kinds(generator):
     edges = random_graph(30, 0.6, generator)
     parts = chunks_for(len(edges.senders), 128)
     assert parts >= 3
-    same = edges.senders * parts // 30 == edges.receivers * parts // 30
+    straight = edges.pair_edges[:, 0]
+    senders, receivers = edges.senders[straight], edges.receivers[straight]
+    # Parts begin at the receivers of pairs that are evenly apart.
+    begins = receivers[torch.arange(1, parts) * len(straight) // parts].contiguous()
+    same = torch.bucketize(senders, begins, right=True) == torch.bucketize(receivers, begins, right=True)
     assert same.any()
     assert not same.all()
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", NAMES)
+def test_atoms_in_any_order_are_dealt_out(generator):
+    """Every chunk has neighbours nearly everywhere, so that there are fewer chunks than usual."""
+    atoms, neighbours = 6000, 60
+    ends = torch.randint(atoms, (atoms * neighbours // 2, 2), generator=generator)
+    edges = edge_index(sorted({(min(i, j), max(i, j)) for i, j in ends.tolist() if i != j}), atoms)
+    plan = edge_plan(Layout((SCALAR,)), 1, Layout((SCALAR, VECTOR)))
+    pairs = len(edges.pair_edges)
+    inputs = [draw(generator, atoms, 1, 8), draw(generator, pairs, 2), draw(generator, 2, plan.weight_rows, 8)]
+    directions = torch.nn.functional.normalize(draw(generator, pairs, 3).detach())
+    found, expected = (module.edge_convolution(plan, *inputs, directions, edges) for module in (ops, reference))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
+    cotangent = torch.randn(expected.shape, generator=generator, dtype=torch.float64)
+    for ours, theirs in zip(*(torch.autograd.grad(y, inputs, cotangent) for y in (found, expected)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10 * float(theirs.abs().max()))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", LARGE_TOO)
 def test_results_do_not_depend_on_the_number_of_threads(name, generator, monkeypatch):
     monkeypatch.setattr("cliffordstf.kernels.native.library.threads_for", lambda work: 1)
     results = []
@@ -251,6 +277,12 @@ def test_no_edges_give_zeros(module, generator):
     result = module.edge_trilinear(plan, h, draw(generator, 0, plan.weight_rows, 2), y, edges)
     assert result.shape == (3, plan.target_dims, 2)
     assert not result.any()
+    inputs = [h, draw(generator, 0, 4), draw(generator, 4, plan.weight_rows, 2)]
+    convolved = module.edge_convolution(plan, *inputs, draw(generator, 0, 3).detach(), edges)
+    assert convolved.shape == (3, plan.target_dims, 2)
+    assert not convolved.any()
+    gradients = torch.autograd.grad(convolved.sum(), inputs, allow_unused=True, materialize_grads=True)
+    assert not any(gradient.any() for gradient in gradients)
 
 
 def test_tables_made_in_inference_mode_can_be_differentiated(generator):

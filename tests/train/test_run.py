@@ -14,7 +14,8 @@ import pytest
 import torch
 from ase import Atoms
 from ase.io import read, write
-from safetensors.torch import load_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from cliffordstf.errors import ConfigError, DataError, ModelFileError
 from cliffordstf.model.file import load_model
@@ -91,6 +92,26 @@ def test_sigterm_and_resume_give_the_uninterrupted_run_bit_for_bit(options, tmp_
     drop = ("seconds",)
     clean = [[{k: v for k, v in row.items() if k not in drop} for row in r.history] for r in (whole, parts)]
     assert clean[0] == clean[1]
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_run_whose_defaults_have_changed_is_not_continued_silently(options, tmp_path, says):
+    """A warp has no weights, so a checkpoint from before it fits; an old one says nothing, but lies beside a model."""
+    run = tmp_path / "run"
+    assert train(load_config(None, [*options, "model.radial_warp=null", "validate_every=1"]), run, StopAt(15)) is None
+    config = (run / "config.yaml").read_text(encoding="utf-8")
+    (run / "config.yaml").write_text(config.replace("  radial_warp: null\n", ""), encoding="utf-8")
+    if not says:
+        with safe_open(run / "last.ckpt", framework="pt") as stream:
+            metadata = dict(stream.metadata())
+        state = json.loads(metadata["state"])
+        del state["model"]
+        save_file(load_file(run / "last.ckpt"), run / "last.ckpt", {**metadata, "state": json.dumps(state)})
+    assert (run / "best.safetensors").is_file()
+    with pytest.raises(ConfigError, match="is of a model with radial_warp=None, but now its config makes one with"):
+        resume(run)
+    (run / "config.yaml").write_text(config, encoding="utf-8")
+    assert resume(run) is not None
 
 
 def test_batch_budgets_do_not_disturb_schedule_or_restart(options, tmp_path):

@@ -58,7 +58,7 @@ _PAPER: dict[str, tuple[str, ...]] = {
         "batch_size=32",
         "epochs=250",
     ),
-    # Normalised targets: their mean is taken off (of sums over atoms that per atom), and the spread is the unit.
+    # Normalised targets: their mean is taken off, and the spread is the unit.
     "qm9": (
         *_PAPER_OPTIMISER,
         _CLIPPED,

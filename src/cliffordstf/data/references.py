@@ -29,21 +29,26 @@ class References:
         mode: Where they come from.
         warnings: What the user should know.
         pooling: Whether a structure's reference is the sum over its atoms, or their mean.
+        constant: Taken off every structure, whatever its size, eV.
     """
 
     energies: dict[int, float]
     mode: str
     warnings: tuple[str, ...] = ()
     pooling: Pooling = "sum"
+    constant: float = 0.0
 
     def of(self, frame: Frame) -> float:
-        """Sum, or mean, over the atoms of a frame, eV."""
+        """Sum, or mean, over the atoms of a frame, and the constant, eV."""
         total = float(sum(self.energies.get(int(number), 0.0) for number in frame.structure.numbers))
-        return total if self.pooling == "sum" else total / len(frame.structure)
+        return self.constant + (total if self.pooling == "sum" else total / len(frame.structure))
 
     def shares(self, frame: Frame) -> int:
-        """Into how many parts what is left of a frame's energy divides: its atoms, or one if they are averaged."""
-        return len(frame.structure) if self.pooling == "sum" else 1
+        """Into how many parts what is left of a frame's energy divides.
+
+        Its atoms, or one if they are averaged or a constant was taken off the whole.
+        """
+        return len(frame.structure) if self.pooling == "sum" and self.mode != "mean" else 1
 
 
 def find_references(
@@ -58,7 +63,8 @@ def find_references(
         frames: Training structures; isolated atoms among them serve as references.
         elements: Atomic numbers.
         wanted: Energies by atomic number, or how to find them. `auto` takes isolated atoms where the data have one
-            for every element, and a least-squares fit otherwise; `mean` is one number for all elements.
+            for every element, and a least-squares fit otherwise; `mean` takes the mean of the labels off
+            every structure.
         pooling: Of the model: whether a structure's value is the sum over its atoms, or their mean. A mean is always
             fitted unless something else is asked for.
 
@@ -83,11 +89,9 @@ def find_references(
 
 
 def _mean(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) -> References:
-    """The mean of the labels, or where a structure's value is a sum their mean per atom."""
     _need_energies(frames)
-    total = sum(float(frame.energy) for frame in frames if frame.energy is not None)
-    count = sum(len(frame.structure) for frame in frames) if pooling == "sum" else len(frames)
-    return References(dict.fromkeys(elements, total / count), "mean", pooling=pooling)
+    mean = float(np.mean([frame.energy for frame in frames]))
+    return References(dict.fromkeys(elements, 0.0), "mean", pooling=pooling, constant=mean)
 
 
 def _need_energies(frames: Sequence[Frame]) -> None:

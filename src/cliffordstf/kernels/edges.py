@@ -19,7 +19,8 @@ class EdgeIndex(NamedTuple):
         reverse: Index of the edge the other way round, int64 (edges,).
         pair: Index of the pair, int64 (edges,).
         turned: uint8 (edges,).
-        pair_edges: The straight and the turned edge of each pair, int64 (pairs, 2).
+        pair_edges: The straight and the turned edge of each pair, int64 (pairs, 2), in the order of the straight ones:
+            kernels take the pairs of a range of receivers for a range.
     """
 
     senders: Tensor

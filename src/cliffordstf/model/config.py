@@ -86,6 +86,7 @@ class DefaultConfig(CommonConfig):
     radial_warp: float | None = Field(
         3.0,
         gt=0,
+        allow_inf_nan=False,
         description="Radial functions are fine at short distances and smooth at long ones: functions of 1 - "
         "exp(-d/warp) instead of the distance d, Å; null for d.",
     )

@@ -108,7 +108,7 @@ class Potential(nn.Module):
             atom_energies = self.reference(output.atom_energies, species)
             if self.pooling == "mean":
                 atom_energies = atom_energies / batch.atoms_per_structure().index_select(0, batch.structure_of_atom)
-            energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
+            energy = self.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
             gradients = self._gradients(energy, leaves, train)
         result_forces: Tensor | None = None
         if by_gradient:
@@ -142,7 +142,7 @@ class Potential(nn.Module):
         """Energy, forces and stress from the gradients of the pairs."""
         with torch.set_grad_enabled(found.gradients.requires_grad):
             atom_energies = self.reference(found.atom_energies, species)
-            energy = atom_energies.new_zeros(batch.cell.shape[0]).index_add(0, batch.structure_of_atom, atom_energies)
+            energy = self.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
             gradients = found.gradients.double() * self.reference.scale
             straight = batch.edges.pair_edges[:, 0]
             senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)

@@ -31,6 +31,9 @@ MOST_ATOMS = 1024
 ROOM = 1.25
 """Memory is made for somewhat more than is needed, so that few batches find too little."""
 
+READ = ("senders", "receivers", "row_pointers", "pair_edges")
+"""What the convolution reads of the edges."""
+
 CHANGED = "a weight was changed after the energies of a batch were computed and before their gradient was."
 
 
@@ -260,8 +263,9 @@ class TrainingTape:
     def _take(self, batch: Batch, species: Tensor) -> None:
         """Copy what the kernels read of a batch to where they read it."""
         counts, threads = EdgeCounts.of(batch.edges), torch.get_num_threads()
-        for place, tensor in zip(self._edges, batch.edges, strict=True):
-            place[: len(tensor)] = tensor
+        for name in READ:
+            tensor = getattr(batch.edges, name)
+            getattr(self._edges, name)[: len(tensor)] = tensor
         self._species[: counts.atoms] = species
         torch.index_select(self._embedding, 0, species, out=self._features[: counts.atoms, 0])
         if (counts, threads) != (self._counts, self._threads):

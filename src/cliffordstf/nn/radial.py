@@ -3,7 +3,7 @@
 Distances are in Å and have shape (edges,).
 """
 
-from math import exp, pi
+from math import expm1, pi
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +59,7 @@ class GaussianBasis(nn.Module):
 class BesselBasis(nn.Module):
     """sin(nπx)/x with x = d/rc for n = 1 … size, the radial solutions of a spherical well; no weights.
 
-    Scaled to a mean square of about one at x = 0.3, where bonded neighbours sit.
+    Scaled to a mean square of about one at x = 0.3, among bonded neighbours.
 
     Args:
         size: How many.
@@ -102,7 +102,7 @@ class BesselBasis(nn.Module):
         return torch.exp(distances / -self.warp)[:, None] * (1 / (self.warp * self._reach(self.warp)))
 
     def _reach(self, warp: float) -> float:
-        return 1 - exp(-self.cutoff / warp)
+        return -expm1(-self.cutoff / warp)
 
 
 FIRST_SHIFTS = 0.5

@@ -9,8 +9,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cliffordstf.errors import ModelFileError
+from cliffordstf.errors import ConfigError, ModelFileError
 from cliffordstf.files import write_atomically
+from cliffordstf.model.file import read_info
+from cliffordstf.model.potential import Potential
 from cliffordstf.train.averaging import WeightAverage
 
 
@@ -69,6 +71,35 @@ def load_checkpoint(
         average.average = {name: stored[name].to(tensor.device) for name, tensor in average.average.items()}
         average.steps = state["average_steps"]
     return state
+
+
+def model_options(potential: Potential) -> dict[str, Any] | None:
+    """All options of a potential's model as plain values, defaults included; None if it was not built from a config."""
+    config = getattr(potential.model, "config", None)
+    return None if config is None else config.model_dump(mode="json")
+
+
+def check_model(path: Path, potential: Potential, state: dict[str, Any]) -> None:
+    """Refuse a checkpoint of another model whose weights happen to fit: defaults may change between versions.
+
+    Checkpoints that do not say what they are of are judged by the best model that lies beside them.
+
+    Raises:
+        ConfigError: It is of another model.
+    """
+    best = path.with_name("best.safetensors")
+    stored = state.get("model")
+    if stored is None and best.is_file():
+        stored = read_info(best).config
+    built = model_options(potential)
+    if stored is None or built is None:
+        return
+    for name, value in stored.items():
+        if name in built and built[name] != value:
+            raise ConfigError(
+                f"{path} is of a model with {name}={value}, but now its config makes one with {name}={built[name]}; "
+                f"write {name} under model in the run's config.yaml, or start again."
+            )
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

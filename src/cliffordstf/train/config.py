@@ -62,8 +62,8 @@ class DataConfig(_Config):
         | Annotated[str, Field(pattern=r"\.npz$")]
     ) = Field(
         "auto",
-        description="Free-atom energies: how to find them (mean: one number for all elements), eV by chemical symbol, "
-        "or a .npz file, eV by atomic number.",
+        description="Free-atom energies: how to find them (mean: the mean of the labels, off every structure), eV by "
+        "chemical symbol, or a .npz file, eV by atomic number.",
     )
     system_reference: str | None = Field(
         None,

@@ -54,9 +54,11 @@ def start_from(
     if config.new_references and references.mode == "least-squares":
         refitted = find_references(_beyond_network(potential, frames), elements, "least-squares")
         energies |= refitted.energies
-    potential.reference = AtomicReference(every, energies, scale)
+    constant = references.constant if config.new_references else float(old.reference.constant)
+    potential.reference = AtomicReference(every, energies, scale, constant)
     _freeze(potential, config.freeze)
-    return potential, References(energies, references.mode if config.new_references else "of the model")
+    mode = references.mode if config.new_references else "of the model"
+    return potential, References(energies, mode, constant=constant)
 
 
 def _beyond_network(potential: Potential, frames: Sequence[Frame]) -> list[Frame]:

@@ -19,7 +19,7 @@ from cliffordstf.model.potential import Potential
 from cliffordstf.model.training import forget
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
-from cliffordstf.train.checkpoint import load_checkpoint, save_checkpoint
+from cliffordstf.train.checkpoint import check_model, load_checkpoint, model_options, save_checkpoint
 from cliffordstf.train.config import FEW_STRUCTURES, TrainConfig
 from cliffordstf.train.evaluate import ZeroModel, evaluate
 from cliffordstf.train.loss import combine, loss_sums
@@ -151,8 +151,14 @@ class Trainer:
             raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")
 
     def resume(self) -> None:
-        """Take up the last checkpoint."""
+        """Take up the last checkpoint.
+
+        Raises:
+            ModelFileError: It is missing or damaged.
+            ConfigError: It is of a model that the config no longer makes.
+        """
         state = load_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average)
+        check_model(self.checkpoint, self.potential, state)
         self.progress = Progress(**state["progress"])
         self.schedule.restore(state["schedule"])
 
@@ -344,7 +350,8 @@ class Trainer:
 
     def _save(self) -> None:
         if parallel.is_main():
-            state = {"progress": self.progress.__dict__, "schedule": self.schedule.state()}
+            model = model_options(self.potential)
+            state = {"progress": self.progress.__dict__, "schedule": self.schedule.state(), "model": model}
             save_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average, state)
 
     @contextmanager

@@ -296,7 +296,7 @@ def _build(
     neighbours = Dataset(sample, cutoff).average_neighbours()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        reference = AtomicReference(elements, references.energies, scale)
+        reference = AtomicReference(elements, references.energies, scale, references.constant)
         return build_from_config(model_config(options, elements, neighbours), reference)
 
 

@@ -67,6 +67,7 @@ inline void add_parts(const Graph& graph, const Chunk& whole, int64_t parts, std
 inline std::vector<Chunk> whole_structures(const Graph& graph, int64_t most) {
     most = std::max<int64_t>(1, most);
     const int64_t edges = graph.edges(0, graph.atoms);
+    if (edges == 0) return {};
     std::vector<Chunk> structures;
     int64_t begin = 0, reach = 0;
     for (int64_t i = 0; i < graph.atoms; ++i) {
@@ -86,7 +87,7 @@ inline std::vector<Chunk> whole_structures(const Graph& graph, int64_t most) {
     return chunks;
 }
 
-constexpr int64_t FEW_PARTS = 16, ATOMS_A_PART = 256;
+constexpr int64_t FEW_PARTS = 16, ATOMS_A_PART = 256, ROWS_AN_ATOM = 8;
 
 // Whole structures where there are enough of them, else parts. The larger a part, the fewer of its pairs lead out of it, and the
 // fewer threads have work: at most 16 below 4,352 atoms.
@@ -137,11 +138,14 @@ class Borders {
         for (int64_t k = pointers[atom]; k < pointers[atom + 1]; ++k) f(sorted[k]);
     }
 
+    // Atoms in an order that has nothing to do with where they are have neighbours in every chunk; then fewer chunks have to do.
+    bool are_too_many() const { return rows() > ROWS_AN_ATOM * atoms; }
+
   private:
     std::vector<int64_t> first_pairs, first_rows;  // (chunks + 1)
     std::vector<int64_t> places;                   // (pairs); empty if no pair leaves its chunk
     std::vector<int64_t> pointers, sorted;         // (atoms + 1), (rows): rows by atom
-    const int64_t atoms;
+    int64_t atoms;
 
     void sort(const std::vector<int64_t>& owners) {
         pointers.assign(atoms + 1, 0);
@@ -150,6 +154,19 @@ class Borders {
         std::vector<int64_t> next(pointers.begin(), pointers.end() - 1);
         sorted.resize(owners.size());
         for (size_t row = 0; row < owners.size(); ++row) sorted[next[owners[row]]++] = static_cast<int64_t>(row);
+    }
+};
+
+// Chunks and what leads out of them.
+struct Dealt {
+    std::vector<Chunk> chunks;
+    Borders borders;
+
+    Dealt(const Graph& graph, int64_t most) : chunks(dealt(graph, most)), borders(graph, chunks) {
+        while (borders.are_too_many()) {
+            chunks = dealt(graph, static_cast<int64_t>(chunks.size()) / 2);
+            borders = Borders(graph, chunks);
+        }
     }
 };
 

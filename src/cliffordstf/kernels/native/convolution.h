@@ -28,7 +28,7 @@ class ConvolutionOperator {
   public:
     explicit ConvolutionOperator(const ConvolutionArgs& args)
         : s(args), frames(args.frames), C(static_cast<int>(args.channels)), level(args.dn ? 2 : 1),
-          chunks(dealt(args.graph, args.chunks)), borders(args.graph, chunks), numbers(args, chunks.size()) {
+          atoms(args.graph, args.chunks), chunks(atoms.chunks), borders(atoms.borders), numbers(args, chunks.size()) {
         h = given(s.source, in(s.h));
         if (s.g) g = given(s.target, in(s.g));
         if (s.uh) uh = given(s.source, in(s.uh));
@@ -164,8 +164,9 @@ class ConvolutionOperator {
     const Frames<T> frames;
     const int C;        // channels
     const int level;    // of second-order passes, see FrameTrack
-    const std::vector<Chunk> chunks;
-    const Borders borders;
+    const Dealt atoms;
+    const std::vector<Chunk>& chunks;
+    const Borders& borders;
     PairNumbers<T> numbers;
     std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
 

@@ -53,7 +53,7 @@ class FrameSide(Structure):
 
 
 class ConvolutionArgs(Structure):
-    """`ConvolutionArgs` in convolution.h."""
+    """`ConvolutionArgs` in numbers.h."""
 
     _fields_ = [
         *_fields("rows numbers folds", "fold fold_value"),

@@ -67,6 +67,15 @@ def test_periodic_images_can_be_left_out(slabs, tmp_path):
     assert len(catalysis_table([alone, periodic], "oc20", "is2re").rows) == 3
 
 
+def test_the_result_of_other_splits_is_not_taken_for_this_one(slabs, tmp_path):
+    run(tmp_path, slabs, "--recipe", "tiny", "--task", "is2re")
+    folders = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
+    splits = ["--train", str(slabs["train"]), "--test", f"val_ood={slabs['val_id']}", "--task", "is2re"]
+    result = CliRunner().invoke(app, ["bench", "oc20", *splits, *folders, "--recipe", "tiny", *SMALL])
+    assert result.exit_code != 0
+    assert "is the result of other options" in str(result.exception)
+
+
 def test_a_share_of_the_training_data_can_be_held_out(slabs, tmp_path):
     (result,) = run(tmp_path, slabs, "--recipe", "tiny", "--task", "is2re", "--test", "others=0.3")
     assert list(result["tests"]) == ["others", "val_id"]

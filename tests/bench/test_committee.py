@@ -46,7 +46,7 @@ def test_members_differ_in_their_seed_alone(cell):
 def test_the_result_is_that_of_the_mean(cell, tmp_path):
     pair = committee(cell, 2)
     sweep = Sweep(tmp_path / "results", tmp_path / "work")
-    assert sweep.run([pair], lambda text: None)
+    assert sweep.run([pair], lambda text: None).is_done
     found = json.loads(sweep.result_file(pair).read_text())
     members = found["members"]
     assert [values["seed"] for values in members] == [3, 3 + APART]
@@ -62,5 +62,5 @@ def test_the_result_is_that_of_the_mean(cell, tmp_path):
     # Nothing is done twice.
     sweep.result_file(pair).unlink()
     said = []
-    assert sweep.run([pair], said.append)
+    assert sweep.run([pair], said.append).is_done
     assert json.loads(sweep.result_file(pair).read_text())["members"] == members

@@ -27,7 +27,7 @@ def sweep(tmp_path) -> Sweep:
 
 
 def test_two_processes_share_a_sweep(sweep, cells):
-    assert run_in_processes(sweep, cells, 2, lambda _: None)
+    assert run_in_processes(sweep, cells, 2, lambda _: None).is_done
     assert [result["seed"] for result in read_results(sweep.results)] == [0, 1, 2]
 
 
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     options = ["data.train={clusters}", "data.valid=4", "data.test=4", "model.preset=default/small", "model.channels=4"]
     cells = [Cell(f"lj-seed{{n}}", {{}}, load_config(None, [*options, "budget=60s", f"seed={{n}}"])) for n in (0, 1)]
     done = run_in_processes(Sweep(Path(r"{sweep.results}"), Path(r"{sweep.work}")), cells, 2, print)
-    sys.exit(0 if done else 143)
+    sys.exit(143 if done.is_stopped else 0)
 """,
         encoding="utf-8",
     )
@@ -68,7 +68,23 @@ def test_slurm_tasks_run_the_same_command_in_one_process():
     assert lines[0] == "#!/bin/sh"
     assert "#SBATCH --array=1-3" in lines
     assert "#SBATCH --cpus-per-task=4" in lines
-    assert lines[-1] == "exec srun cliffordstf bench rmd17 --data 'my data'"
+    assert lines[-4] == "srun cliffordstf bench rmd17 --data 'my data'"
+
+
+@pytest.mark.parametrize(("code", "said"), [(143, "requeue 5_2\n"), (0, ""), (1, "")])
+def test_a_slurm_task_that_was_stopped_is_requeued(tmp_path, code, said):
+    script = tmp_path / "sweep.sbatch"
+    script.write_text(slurm_script(Launch(slurm=""), COMMAND))
+    for name, line in (("srun", f"exit {code}"), ("scontrol", 'echo "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin",
+        "SLURM_ARRAY_JOB_ID": "5",
+        "SLURM_ARRAY_TASK_ID": "2",
+    }
+    done = subprocess.run(["sh", str(script)], check=False, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (code, said)
 
 
 def test_the_script_is_submitted_and_refusals_are_told(sweep, cells, tmp_path, monkeypatch):
@@ -81,7 +97,7 @@ def test_the_script_is_submitted_and_refusals_are_told(sweep, cells, tmp_path, m
     (tools / "sbatch").write_text('#!/bin/sh\ngrep -q "time=1" "$1" && echo "Submitted batch job 7"\n')
     (tools / "sbatch").chmod(0o755)
     said = []
-    assert not launch(sweep, cells, how, said.append, None, COMMAND)
+    assert launch(sweep, cells, how, said.append, None, COMMAND).is_stopped
     assert said[0].startswith("Submitted batch job 7")
     (tools / "sbatch").write_text('#!/bin/sh\necho "invalid partition" >&2\nexit 1\n')
     with pytest.raises(ConfigError, match="invalid partition"):
@@ -93,7 +109,7 @@ def test_ray_runs_the_sweep_or_says_how_to_get_it(sweep, cells):
         with pytest.raises(ConfigError, match="pip install ray"):
             launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND)
         pytest.skip("ray is not installed")
-    assert launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND)
+    assert launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND).is_done
     assert len(read_results(sweep.results)) == 3
 
 

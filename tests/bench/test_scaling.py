@@ -29,7 +29,7 @@ def sweep(tmp_path, monkeypatch) -> Sweep:
 
 
 def test_a_run_has_exactly_its_steps_and_reports_time_loss_and_errors(sweep, clusters):
-    assert sweep.run([cell(clusters)], lambda _: None)
+    assert sweep.run([cell(clusters)], lambda _: None).is_done
     (result,) = read_results(sweep.results)
     assert (result["steps"], result["budget_steps"], result["budget"], result["timed_steps"]) == (14, 14, None, 4)
     low, high = result["step_quartiles"]
@@ -53,8 +53,8 @@ def test_a_stopped_run_goes_on_to_the_same_result(sweep, clusters):
             if progress.step == 12:
                 signal.raise_signal(signal.SIGTERM)
 
-    assert not sweep.run([cell(clusters)], lambda _: None, Stopper())
-    assert sweep.run([cell(clusters)], lambda _: None)
+    assert sweep.run([cell(clusters)], lambda _: None, Stopper()).is_stopped
+    assert sweep.run([cell(clusters)], lambda _: None).is_done
     whole = Sweep(sweep.results.with_name("results-2"), sweep.work.with_name("work-2"))
     assert whole.run([cell(clusters)], lambda _: None)
     (parts,), (straight,) = (read_results(folder.results) for folder in (sweep, whole))
@@ -65,7 +65,7 @@ def test_a_stopped_run_goes_on_to_the_same_result(sweep, clusters):
 def test_a_run_that_diverges_is_a_result(sweep, clusters):
     wild = ("optimizer.learning_rate=1e30", "optimizer.clip=null", "schedule.warmup_steps=0")
     diverging = scaling_cell(str(clusters), steps=14, model="default/small", overrides=(*TINY, *wild), label="wild")
-    assert sweep.run([cell(clusters), diverging], lambda _: None)
+    assert sweep.run([cell(clusters), diverging], lambda _: None).is_done
     results = read_results(sweep.results)
     wild_result = next(result for result in results if result["recipe"].endswith("wild"))
     assert "lower optimizer.learning_rate" in wild_result["diverged"]

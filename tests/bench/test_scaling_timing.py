@@ -13,7 +13,7 @@ def test_both_sizes_are_timed_in_turn_with_and_without_the_optimiser(clusters, t
     wide = job.large.model_copy(update={"model": {**job.large.model, "channels": 64}})
     quick = ScalingTiming(job.name, job.labels, job.small, wide, rounds=5, limit=5.0)
     sweep = Sweep(tmp_path / "results", tmp_path / "work")
-    assert sweep.run([quick], lambda _: None)
+    assert sweep.run([quick], lambda _: None).is_done
     (result,) = read_results(sweep.results)
     assert (result["small"], result["large"]) == ("default/1m tiny", "default/10m tiny")
     assert set(result["seconds"]) == {f"{size} {part}" for size in ("small", "large") for part in PARTS}

@@ -1,12 +1,13 @@
 import json
 import signal
+import time
 from multiprocessing import get_context
 
 import pytest
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.sweep import Sweep, read_results
-from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.bench.sweep import Sweep, SweepError, read_results
+from cliffordstf.errors import DataError
 from cliffordstf.files import lock
 from cliffordstf.train.config import load_config, to_yaml
 from cliffordstf.train.run import Silence
@@ -24,7 +25,7 @@ def sweep(tmp_path) -> Sweep:
 
 def test_every_cell_leaves_one_result_and_is_not_run_again(sweep, cells, tmp_path):
     said: list[str] = []
-    assert sweep.run(cells, said.append)
+    assert sweep.run(cells, said.append).is_done
     first, second = read_results(sweep.results)
     assert (first["kind"], first["seed"], second["seed"]) == ("lj", 0, 1)
     assert first["metrics"]["n_structures"] == 4
@@ -33,7 +34,7 @@ def test_every_cell_leaves_one_result_and_is_not_run_again(sweep, cells, tmp_pat
     assert str(tmp_path) not in json.dumps(first["config"])
     assert first["history"][-1]["epoch"] == first["epochs"]
     said.clear()
-    assert sweep.run(cells, said.append)
+    assert sweep.run(cells, said.append).is_done
     assert [line.split(": ")[1] for line in said] == ["done before", "done before"]
 
 
@@ -43,16 +44,33 @@ def test_a_stopped_sweep_goes_on_where_it_was(sweep, cells):
             if progress.step == 3:
                 signal.raise_signal(signal.SIGTERM)
 
-    assert not sweep.run(cells, lambda _: None, Stopper())
+    assert sweep.run(cells, lambda _: None, Stopper()).is_stopped
     assert not list(sweep.results.glob("*.json"))
-    assert sweep.run(cells, lambda _: None)
+    assert sweep.run(cells, lambda _: None).is_done
     assert len(read_results(sweep.results)) == 2
     uninterrupted = Sweep(sweep.results.with_name("results-2"), sweep.work.with_name("work-2"))
-    assert uninterrupted.run(cells, lambda _: None)
+    assert uninterrupted.run(cells, lambda _: None).is_done
     errors = [
         [r["metrics"]["force_mae_mev_per_a"] for r in read_results(folder.results)] for folder in (sweep, uninterrupted)
     ]
     assert errors[0] == errors[1]
+
+
+def test_a_job_that_fails_leaves_the_others_alone(sweep, cells, options):
+    wild = ("optimizer.learning_rate=1e30", "optimizer.clip=null", "schedule.warmup_steps=0")
+    bad = Cell("bad", {}, load_config(None, [*options, *wild]))
+    started, said = time.time(), []
+    outcome = sweep.run([bad, cells[0]], said.append)
+    assert (outcome.is_stopped, outcome.is_done, list(outcome.failed)) == (False, False, ["bad"])
+    assert sweep.result_file(cells[0]).is_file()
+    assert "1/2 bad: failed: the loss is" in said[1]
+    with pytest.raises(SweepError, match=r"1 of 2 jobs failed, the others did not\. bad: the loss is"):
+        outcome.check(2)
+    # Another process of the same sweep does not try it again, the next sweep does.
+    said.clear()
+    assert list(sweep.run([bad, cells[0]], said.append, since=started).failed) == ["bad"]
+    assert said == ["1/2 bad: failed in another process", f"2/2 {cells[0].name}: done before"]
+    assert sweep.run([Cell("bad", {}, cells[1].config)], said.append).failed["bad"].endswith("recipe differently.")
 
 
 def test_the_run_or_result_of_other_options_is_not_taken_for_this_one(sweep, cells, options):
@@ -60,11 +78,9 @@ def test_the_run_or_result_of_other_options_is_not_taken_for_this_one(sweep, cel
     sweep.work.mkdir(parents=True)
     (sweep.work / other.name).mkdir()
     (sweep.work / other.name / "config.yaml").write_text(to_yaml(other.config), encoding="utf-8")
-    with pytest.raises(ConfigError, match="run with other options"):
-        sweep.run(cells[:1], lambda _: None)
-    assert sweep.run([other], lambda _: None)
-    with pytest.raises(ConfigError, match="result of other options"):
-        sweep.run(cells[:1], lambda _: None)
+    assert "run with other options" in sweep.run(cells[:1], lambda _: None).failed[cells[0].name]
+    assert sweep.run([other], lambda _: None).is_done
+    assert "result of other options" in sweep.run(cells[:1], lambda _: None).failed[cells[0].name]
     sweep.result_file(other).write_text("{", encoding="utf-8")
     with pytest.raises(DataError, match="not a result file"):
         read_results(sweep.results)
@@ -77,13 +93,13 @@ def test_two_processes_do_not_run_the_same_cell(sweep, cells):
         while not (sweep.work / "held").exists():
             assert holder.is_alive()
         said: list[str] = []
-        assert sweep.run(cells, said.append)
+        assert sweep.run(cells, said.append).is_done
         assert said[0] == "1/2 lj-seed0: another process is at it"
         assert [result["seed"] for result in read_results(sweep.results)] == [1]
     finally:
         holder.kill()
         holder.join()
-    assert sweep.run(cells, said.append), "the lock must go with its holder, even when it is killed"
+    assert sweep.run(cells, said.append).is_done, "the lock must go with its holder, even when it is killed"
     assert len(read_results(sweep.results)) == 2
 
 

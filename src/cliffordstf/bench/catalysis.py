@@ -77,6 +77,10 @@ def catalysis_cell(
         "protocol": protocol,
         "recipe": recipe,
         "overrides": list(overrides),
+        "source": train.name,
+        "splits": {name: split.name if isinstance(split, Path) else split for name, split in tests.items()},
+        "validation": valid.name if valid else None,
+        "reference": reference.name if reference else None,
     }
     name = f"{benchmark}-{task}-{file_name(recipe)}-{budget}-seed{seed}"
     return Cell(name, labels, load_config(None, options), files, next(iter(shares), None))

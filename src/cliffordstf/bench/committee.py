@@ -38,7 +38,9 @@ class CommitteeCell:
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:  # noqa: ARG002 - members print
         """Train the members, or go on with them; the result of the mean, or None if a signal stopped them."""
         sweep = Sweep(directory / "results", directory)
-        if not run_in_processes(sweep, self.members, len(self.members), lambda text: print(text, flush=True)):
+        outcome = run_in_processes(sweep, self.members, len(self.members), lambda text: print(text, flush=True))
+        outcome.check(len(self.members))
+        if outcome.is_stopped:
             return None
         results = [json.loads(sweep.result_file(member).read_text(encoding="utf-8")) for member in self.members]
         return {

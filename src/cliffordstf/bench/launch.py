@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,11 +18,13 @@ from typing import Any
 
 import torch
 
-from cliffordstf.bench.sweep import Job, Sweep
+from cliffordstf.bench.sweep import Job, Outcome, Sweep
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.run import Watcher
 
 Say = Callable[[str], None]
+STOPPED = 143
+"""Exit code of a sweep that a signal stopped."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Launch:
 
 def launch(
     sweep: Sweep, jobs: Sequence[Job], how: Launch, say: Say, watcher: Watcher | None, command: Sequence[str]
-) -> bool:
-    """Run a sweep; False if it is not done when this returns, because it was stopped or only submitted.
+) -> Outcome:
+    """Run a sweep, or only submit it.
 
     Args:
         sweep: Folders.
@@ -58,7 +61,7 @@ def launch(
     """
     if how.slurm is not None:
         submit_to_slurm(how, sweep.work, command, say)
-        return False
+        return Outcome(is_stopped=True)
     if how.ray is not None:
         return run_on_ray(sweep, jobs, how.ray, say)
     if how.workers == 1:
@@ -66,11 +69,11 @@ def launch(
     return run_in_processes(sweep, jobs, how.workers, say)
 
 
-def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) -> bool:
+def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) -> Outcome:
     """Several processes on this machine, each with its share of the cores; a signal is handed on to them."""
     threads = max(1, (os.cpu_count() or 1) // workers)
-    spawn = get_context("spawn")
-    processes = [spawn.Process(target=_work, args=(sweep, jobs, threads)) for _ in range(workers)]
+    spawn, since = get_context("spawn"), time.time()
+    processes = [spawn.Process(target=_work, args=(sweep, jobs, threads, since)) for _ in range(workers)]
     say(f"{len(jobs)} jobs on {workers} processes with {threads} threads each")
     # OpenMP reads its number of threads when it is loaded, before a new process can say anything.
     with _environment(OMP_NUM_THREADS=str(threads)):
@@ -84,13 +87,13 @@ def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) 
     with _on_signals(stop):
         for process in processes:
             process.join()
-    return all(process.exitcode == 0 for process in processes)
+    return Outcome(any(process.exitcode for process in processes), sweep.failures(jobs, since))
 
 
-def _work(sweep: Sweep, jobs: Sequence[Job], threads: int) -> None:
+def _work(sweep: Sweep, jobs: Sequence[Job], threads: int, since: float) -> None:
     torch.set_num_threads(threads)
-    if not sweep.run(jobs, lambda text: print(text, flush=True)):
-        raise SystemExit(143)
+    if sweep.run(jobs, lambda text: print(text, flush=True), since=since).is_stopped:
+        raise SystemExit(STOPPED)
 
 
 @contextmanager
@@ -136,10 +139,17 @@ def submit_to_slurm(how: Launch, work: Path, command: Sequence[str], say: Say) -
 
 
 def slurm_script(how: Launch, command: Sequence[str]) -> str:
-    """The batch script. A task that runs out of time gets SIGTERM a minute before, and writes a checkpoint."""
+    """The batch script. A task that runs out of time gets SIGTERM a minute before, saves its work and is requeued."""
     options = shlex.split(how.slurm or "")
     header = [f"#SBATCH {option}" for option in (f"--array=1-{how.workers}", "--signal=TERM@60", "--requeue", *options)]
-    return "\n".join(["#!/bin/sh", *header, f"exec srun {shlex.join(without_slurm(command))}", ""])
+    body = [
+        f"srun {shlex.join(without_slurm(command))}",
+        "code=$?",
+        # SLURM itself requeues after a failure of a machine only.
+        f'[ $code -eq {STOPPED} ] && scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"',
+        "exit $code",
+    ]
+    return "\n".join(["#!/bin/sh", *header, *body, ""])
 
 
 def without_slurm(command: Sequence[str]) -> list[str]:
@@ -154,7 +164,7 @@ def without_slurm(command: Sequence[str]) -> list[str]:
     return kept
 
 
-def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> bool:
+def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Outcome:
     """Every job is a task of a Ray cluster whose machines see the sweep's folders under the same path.
 
     Raises:
@@ -170,17 +180,18 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> boo
         task = ray.remote(_one)
         waiting = {task.remote(absolute, job): job.name for job in jobs}
         say(f"{len(jobs)} jobs on Ray with {ray.cluster_resources().get('CPU', 0):g} cores")
-        finished = True
+        outcome = Outcome()
         while waiting:
             (done,), _ = ray.wait(list(waiting), num_returns=1)
-            name = waiting.pop(done)
-            finished = ray.get(done) and finished
-            say(f"{name}: done, {len(waiting)} left")
-        return finished
+            name, found = waiting.pop(done), ray.get(done)
+            outcome = Outcome(outcome.is_stopped or found.is_stopped, {**outcome.failed, **found.failed})
+            how = "stopped" if found.is_stopped else "failed" if found.failed else "done"
+            say(f"{name}: {how}, {len(waiting)} left")
+        return outcome
     finally:
         ray.shutdown()
 
 
-def _one(sweep: Sweep, job: Job) -> bool:
+def _one(sweep: Sweep, job: Job) -> Outcome:
     torch.set_num_threads(1)
     return sweep.run([job], lambda _: None)

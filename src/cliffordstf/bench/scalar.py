@@ -96,6 +96,8 @@ def scalar_cell(
         "protocol": protocol,
         "recipe": recipe,
         "overrides": list(overrides),
+        "source": Path(data).name,
+        "exclude": exclude.name if exclude else None,
     }
     name = f"{benchmark}-{target}-{file_name(recipe)}-{budget}-seed{seed}"
     return Cell(name, labels, load_config(None, options))

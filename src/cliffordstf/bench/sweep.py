@@ -2,17 +2,20 @@
 
 A job is known by its name. It works in `work/NAME` and its result is `results/NAME.json`; a job that has a result is
 done, one that has a folder is continued. Any number of processes, on one machine or on many with a common folder, may
-work on the same set: a lock on the job keeps two of them off it, and goes when its holder dies.
+work on the same set: a lock on the job keeps two of them off it, and goes when its holder dies. A job that fails leaves
+the reason in `work/NAME.failed` and the others go on.
 """
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
 from cliffordstf.files import lock, write_atomically
 from cliffordstf.train.run import Watcher
 
@@ -35,6 +38,38 @@ class Job(Protocol):
         ...
 
 
+class SweepError(CliffordSTFError, RuntimeError):
+    """Some jobs of a sweep failed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a sweep got.
+
+    Attributes:
+        is_stopped: Whether a signal stopped it, or it was only submitted; the same command goes on.
+        failed: Why jobs failed, by name.
+    """
+
+    is_stopped: bool = False
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all jobs have a result, or another process is at them."""
+        return not self.is_stopped and not self.failed
+
+    def check(self, jobs: int) -> None:
+        """Say which jobs failed.
+
+        Raises:
+            SweepError: There are any.
+        """
+        if self.failed:
+            reasons = " ".join(f"{name}: {reason}" for name, reason in self.failed.items())
+            raise SweepError(f"{len(self.failed)} of {jobs} jobs failed, the others did not. {reasons}")
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Where a set of jobs works and what it leaves.
@@ -51,39 +86,92 @@ class Sweep:
         """Where the result of a job is, or will be."""
         return self.results / f"{job.name}.json"
 
-    def run(self, jobs: Sequence[Job], say: Callable[[str], None], watcher: Watcher | None = None) -> bool:
-        """Run what is not done yet; False if a signal stopped it, which leaves everything ready to go on."""
+    def run(
+        self,
+        jobs: Sequence[Job],
+        say: Callable[[str], None],
+        watcher: Watcher | None = None,
+        since: float | None = None,
+    ) -> Outcome:
+        """Run what is not done yet; a signal stops it and leaves everything ready to go on, a failure does not.
+
+        Args:
+            jobs: What to run.
+            say: Told one line at a time.
+            watcher: Of the runs.
+            since: When the sweep began, by this machine's clock: what has failed after that in another process is not
+                tried again.
+        """
+        since = time.time() if since is None else since
         for number, job in enumerate(jobs, start=1):
-            place = f"{number}/{len(jobs)} {job.name}"
-            if self.result_file(job).is_file():
-                self._check_result(job)
-                say(f"{place}: done before")
+            told = partial(_tell, say, f"{number}/{len(jobs)} {job.name}")
+            try:
+                is_stopped = not self._run_one(job, told, watcher, since)
+            except CliffordSTFError as error:
+                told(f"failed: {error}")
+                write_text(self._failure(job), str(error))
                 continue
-            with lock(self.work / f"{job.name}.lock") as held:
-                if not held:
-                    say(f"{place}: another process is at it")
-                    continue
-                say(f"{place}: running")
-                found = job.run(self.work / job.name, watcher)
-                if found is None:
-                    say(f"{place}: stopped; the same command goes on from here")
-                    return False
-                write_result(self.result_file(job), {**job.labels, **found})
+            if is_stopped:
+                return Outcome(True, self.failures(jobs, since))
+        return Outcome(False, self.failures(jobs, since))
+
+    def _run_one(self, job: Job, say: Callable[[str], None], watcher: Watcher | None, since: float) -> bool:
+        """False if a signal stopped it."""
+        if self.result_file(job).is_file():
+            self._check_result(job)
+            say("done before")
+            return True
+        with lock(self.work / f"{job.name}.lock") as held:
+            if not held:
+                say("another process is at it")
+                return True
+            if self.failures([job], since):
+                say("failed in another process")
+                return True
+            if self.result_file(job).is_file():  # done by another process since it was looked for
+                return True
+            say("running")
+            found = job.run(self.work / job.name, watcher)
+            if found is None:
+                say("stopped; the same command goes on from here")
+                return False
+            write_result(self.result_file(job), {**job.labels, **found})
+            self._failure(job).unlink(missing_ok=True)
         return True
 
+    def _failure(self, job: Job) -> Path:
+        return self.work / f"{job.name}.failed"
+
+    def failures(self, jobs: Iterable[Job], since: float) -> dict[str, str]:
+        """Why jobs failed, by name, of those that did after a time."""
+        files = {job.name: self._failure(job) for job in jobs}
+        return {
+            name: file.read_text(encoding="utf-8")
+            for name, file in files.items()
+            if file.is_file() and file.stat().st_mtime >= since
+        }
+
     def _check_result(self, job: Job) -> None:
-        """Refuse to take the result of other options for this job's."""
+        """Refuse to take the result of other options for this job's; older results do not say everything."""
         found = _read(self.result_file(job))
-        if any(found.get(name) != value for name, value in job.labels.items()):
+        if any(found.get(name, value) != value for name, value in job.labels.items()):
             raise ConfigError(
                 f"{self.result_file(job)} is the result of other options than these; remove it, or name the recipe "
                 "differently."
             )
 
 
+def _tell(say: Callable[[str], None], place: str, text: str) -> None:
+    say(f"{place}: {text}")
+
+
 def write_result(path: Path, values: dict[str, Any]) -> None:
     """Write a result file, whole or not at all."""
-    text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
 
     def write(target: Path) -> None:
         target.write_text(text, encoding="utf-8")

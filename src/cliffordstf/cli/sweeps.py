@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cliffordstf.bench.launch import Launch, launch
+from cliffordstf.bench.launch import STOPPED, Launch, launch
 from cliffordstf.bench.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.bench import Results, bench_app
@@ -66,12 +66,13 @@ def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
     screen = Screen(console, every=30.0)
     try:
         command = ["cliffordstf", *sys.argv[1:]]
-        finished = launch(sweep, jobs, how, lambda text: console.print(text, highlight=False), screen, command)
+        outcome = launch(sweep, jobs, how, lambda text: console.print(text, highlight=False), screen, command)
     finally:
         screen.close()
     if how.slurm is not None:
         return
     for item in all_tables(read_results(sweep.results)):
         console.print(item.rich())
-    if not finished:
-        raise typer.Exit(143)
+    outcome.check(len(jobs))
+    if outcome.is_stopped:
+        raise typer.Exit(STOPPED)

@@ -125,7 +125,7 @@ bench-qm9: peers
 
 # A few relaxations of OC20 and structures of OC22, others for the test, with and without periodic images: DATA holds the folders
 # oc20 and oc22.
-OC20 = $(BIN)/cliffordstf bench oc20 --budget 10min --train '$(DATA)/oc20/dft_traj/random10001[0-4]*.traj' \
+OC20 = $(BIN)/cliffordstf bench oc20 --energy total --budget 10min --train '$(DATA)/oc20/dft_traj/random10001[0-4]*.traj' \
 	--test others='$(DATA)/oc20/dft_traj/random10001[56]*.traj' --reference $(DATA)/oc20/oc20_linref.npz
 OC22 = $(BIN)/cliffordstf bench oc22 --budget 10min --train $(DATA)/oc22/oc22_pickle16_train.pkl \
 	--test others=$(DATA)/oc22/oc22_pickle16_val.pkl --reference $(DATA)/oc22/oc22_linfit_coeffs.npz

@@ -3,7 +3,7 @@ import pytest
 from ase import Atoms
 from ase.calculators.lj import LennardJones
 from ase.constraints import FixAtoms
-from ase.io import write
+from ase.io import read, write
 from typer.testing import CliRunner
 
 from cliffordstf.bench.catalysis import catalysis_cell, catalysis_table
@@ -17,10 +17,11 @@ SMALL = ["model.preset=default/small", "model.channels=4", "epochs=2"]
 
 @pytest.fixture
 def slabs(tmp_path):
-    """Periodic layers of argon with an adsorbed atom; the lower layer is fixed."""
-    files = {}
+    """Periodic layers of argon with an adsorbed atom; the lower layer is fixed. A file for each system."""
+    folders = {}
     for name, seed in (("train", 0), ("val_id", 1)):
-        images = []
+        folders[name] = tmp_path / name
+        folders[name].mkdir()
         for number in range(10):
             atoms = Atoms("Ar4Ne", [[0, 0, 0], [2.2, 0, 0], [0, 2.2, 2], [2.2, 2.2, 2], [1, 1, 4]], cell=[4.4, 4.4, 20])
             atoms.pbc = True
@@ -28,15 +29,13 @@ def slabs(tmp_path):
             atoms.calc = LennardJones(sigma=2.2, epsilon=0.1, rc=5.0)
             atoms.get_forces()
             atoms.set_constraint(FixAtoms([0, 1]))
-            images.append(atoms)
-        files[name] = tmp_path / f"{name}.traj"
-        write(files[name], images)
-    return files
+            write(folders[name] / f"random{number}.traj", [atoms])
+    return folders
 
 
 def run(tmp_path, slabs, *more):
     folders = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
-    splits = ["--train", str(slabs["train"]), "--test", f"val_id={slabs['val_id']}"]
+    splits = ["--energy", "total", "--train", str(slabs["train"]), "--test", f"val_id={slabs['val_id']}"]
     result = CliRunner().invoke(app, ["bench", "oc20", *splits, *folders, *more, *SMALL])
     assert result.exit_code == 0, result.output
     return read_results(tmp_path / "results")
@@ -48,13 +47,46 @@ def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
     assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
     assert result["tests"]["val_id"]["zero_energy_mae_mev"] > 1
     assert result["tests"]["val_id"]["energy_and_forces_within_threshold"] is not None  # fixed atoms do not count
-    splits = load_splits(catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}).config.data)
+    cell = catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}, energy="total")
+    splits = load_splits(cell.config.data)
     assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
     table = catalysis_table([result], "oc20", "s2ef")
     assert table.heads == ["model", "parameters", "budget, min", "passes", "val_id", "val_id, paper"]
     assert table.rows[-1][4].endswith("(0)")
-    paper = catalysis_table([{**result, "model": "paper/full"}], "oc20", "s2ef")
+    # The paper's are adsorption energies.
+    assert catalysis_table([{**result, "model": "paper/full"}], "oc20", "s2ef").rows[0][5] == ""
+    paper = catalysis_table([{**result, "model": "paper/full", "energy": "adsorption"}], "oc20", "s2ef")
     assert paper.rows[0][5] == "2.115 / 0.06 (0.138)"
+
+
+def test_adsorption_energies_are_asked_for_by_what_files_hold(slabs, tmp_path, real_data):
+    def data(train, **options):
+        return catalysis_cell("oc20", "s2ef", train, {"val": 0.1}, **options).config.data
+
+    with pytest.raises(ConfigError, match="holds total energies; give those of the systems"):
+        data(slabs["train"])
+    file = tmp_path / "ref.pkl"
+    assert data(slabs["train"], system_reference=file).system_reference == str(file)
+    assert data(real_data / "oc20/derived_s2ef_raw/train").keys.energy == "adsorption_energy"
+    lmdb = data(real_data / "oc20/tutorial_lmdb/s2ef/val_20")
+    assert (lmdb.keys.energy, lmdb.system_reference) == (None, None)
+    energies = [
+        np.mean([frame.energy for frame in load_splits(found).train])
+        for found in (data(real_data / "oc20/derived_s2ef_raw/train"), lmdb)
+    ]
+    assert np.abs(energies).max() < 20  # total energies are hundreds of eV
+
+
+def test_relaxed_energies_belong_to_the_first_structures(real_data):
+    train = real_data / "oc20/dft_traj"
+    splits = load_splits(catalysis_cell("oc20", "is2re", train, {"val": 0.4}, energy="total").config.data)
+    frames = sorted([*splits.train, *splits.valid, *splits.test], key=lambda frame: frame.id)
+    assert len(frames) == 6
+    for frame, path in zip(frames, sorted(train.glob("*.traj")), strict=True):
+        first, last = read(path, 0), read(path, -1)
+        np.testing.assert_allclose(frame.structure.positions, first.positions)
+        assert frame.energy == pytest.approx(last.calc.results["energy"])
+        assert frame.forces is None
 
 
 def test_periodic_images_can_be_left_out(slabs, tmp_path):
@@ -70,7 +102,8 @@ def test_periodic_images_can_be_left_out(slabs, tmp_path):
 def test_the_result_of_other_splits_is_not_taken_for_this_one(slabs, tmp_path):
     run(tmp_path, slabs, "--recipe", "tiny", "--task", "is2re")
     folders = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
-    splits = ["--train", str(slabs["train"]), "--test", f"val_ood={slabs['val_id']}", "--task", "is2re"]
+    splits = ["--energy", "total", "--train", str(slabs["train"]), "--test", f"val_ood={slabs['val_id']}"]
+    splits += ["--task", "is2re"]
     result = CliRunner().invoke(app, ["bench", "oc20", *splits, *folders, "--recipe", "tiny", *SMALL])
     assert result.exit_code != 0
     assert "is the result of other options" in str(result.exception)
@@ -93,7 +126,7 @@ def test_elements_of_the_test_sets_are_known_before_training(slabs, tmp_path):
     other.calc = LennardJones(sigma=2.2, epsilon=0.1, rc=5.0)
     other.get_forces()
     other.set_constraint(FixAtoms([0, 1]))
-    write(slabs["val_id"], other)
+    write(slabs["val_id"] / "random10.traj", other)
     (result,) = run(tmp_path, slabs, "--recipe", "tiny")
     assert result["tests"]["val_id"]["force_mae_mev_per_a"] > 0
     assert result["tests"]["val_id"]["zero_energy_mae_mev"] > 1

@@ -133,6 +133,9 @@ def test_open_catalyst_is_ready_for_bench(real_data, tmp_path, anything_goes):
     with tarfile.open(tmp_path / "s2ef_total_train_val_test_lmdbs.tar.gz", "w:gz") as archive:
         lmdb = real_data / "oc22/derived_lmdb/s2ef-total"
         archive.add(lmdb, "s2ef_total_train_val_test_lmdbs/data/oc22/s2ef-total")
+        archive.add(
+            lmdb / "val_id", "s2ef_total_train_val_test_lmdbs/data/oc22/s2ef-total/val_ood"
+        )  # not in the sample
     oc20, oc22 = tmp_path / "oc20", tmp_path / "oc22"
     said = run("oc20", "--to", oc20, "--url", tmp_path)
     train, test = oc20 / "s2ef/200k/train", oc20 / "s2ef/all/val_id"

@@ -10,11 +10,16 @@ from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
+from cliffordstf.data.readers import oc20_shards
+from cliffordstf.data.readers.detect import expand
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.text import did_you_mean
 from cliffordstf.train.config import load_config
 
 Task = Literal["is2re", "s2ef"]
+Energy = Literal["adsorption", "total"]
+USUAL: dict[str, Energy] = {"oc20": "adsorption", "oc22": "total"}
+"""Which energies the official evaluation, and so the paper, means."""
 
 
 def catalysis_cell(
@@ -25,6 +30,8 @@ def catalysis_cell(
     *,
     valid: Path | None = None,
     reference: Path | None = None,
+    energy: Energy | None = None,
+    system_reference: Path | None = None,
     budget: str = "30min",
     seed: int = 0,
     model: str = "default",
@@ -41,6 +48,9 @@ def catalysis_cell(
             random.
         valid: Validation set; by default a twentieth of the training set.
         reference: Linear reference energies (.npz) to take off; by default they are fitted.
+        energy: Adsorption energies, by default for OC20, or total ones, by default for OC22. LMDB files of OC20 hold
+            adsorption energies; shards have both; of relaxations and ASE-LMDB the system's energy has to be taken off.
+        system_reference: Energies by system (oc20_ref.pkl), for adsorption energies of the latter.
         budget, seed, model, protocol, overrides, label: As for `rmd17_cell`. S2EF learns and measures forces on free
             atoms only, as the official evaluation does.
     """
@@ -56,8 +66,11 @@ def catalysis_cell(
     missing = [path for path in (train, *files.values(), *([valid] if valid else [])) if not _exists(path)]
     if missing:
         raise DataError(f"{missing[0]} does not exist; check the paths of the splits.")
+    energy = energy or USUAL[benchmark]
     options = [
         f"data.train={train}",
+        *_energy_options(energy, train, system_reference),
+        *(["data.relaxations=true"] if task == "is2re" and _has_totals(train) else []),
         f"data.valid={valid if valid is not None else 0.05}",
         f"data.test={next(iter(shares.values()), 0)}",
         f"data.split_seed={seed}",
@@ -77,6 +90,7 @@ def catalysis_cell(
         "protocol": protocol,
         "recipe": recipe,
         "overrides": list(overrides),
+        "energy": energy,
         "source": train.name,
         "splits": {name: split.name if isinstance(split, Path) else split for name, split in tests.items()},
         "validation": valid.name if valid else None,
@@ -88,6 +102,27 @@ def catalysis_cell(
 
 def _exists(path: Path) -> bool:
     return path.exists() or "*" in path.name
+
+
+def _energy_options(energy: Energy, train: Path, system_reference: Path | None) -> list[str]:
+    """Options that make the labels what they should be."""
+    if energy == "total":
+        return []
+    if any(oc20_shards.side_file(file) for file in expand(train)):
+        return [f"data.keys.energy={oc20_shards.ADSORPTION}"]
+    if system_reference is not None:
+        return [f"data.system_reference={system_reference}"]
+    if _has_totals(train):
+        raise ConfigError(
+            f"{train.name} holds total energies; give those of the systems with --system-reference oc20_ref.pkl, or "
+            "learn total energies with --energy total."
+        )
+    return []
+
+
+def _has_totals(path: Path) -> bool:
+    """Whether these are relaxations as ASE writes them; files of the Open Catalyst Project have their own labels."""
+    return any(file.suffix in (".traj", ".aselmdb", ".db") for file in expand(path))
 
 
 def catalysis_table(results: Iterable[dict[str, Any]], benchmark: str, task: str) -> Table:
@@ -106,7 +141,9 @@ def catalysis_table(results: Iterable[dict[str, Any]], benchmark: str, task: str
         cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}", passes(mine)]
         for split in splits:
             found = [r["tests"][split] for r in mine if split in r["tests"]]
-            cells += [cell(found) if found else "", _paper(benchmark, task, mine[0]["model"], split)]
+            is_usual = mine[0].get("energy", USUAL[benchmark]) == USUAL[benchmark]
+            paper = _paper(benchmark, task, mine[0]["model"], split) if is_usual else ""
+            cells += [cell(found) if found else "", paper]
         table.add(*cells)
     zero = ["zero row", "", "", ""]
     for split in splits:

@@ -87,7 +87,8 @@ def _parts(dataset: DataSet, text: str | None) -> tuple[str, ...]:
 def next_commands(dataset: DataSet, parts: Sequence[str], folder: Path) -> list[str]:
     """What can be run with these parts."""
     to = shlex.quote(str(folder))
-    return [command.format(to=to) for needed, command in dataset.commands if needed <= set(parts)]
+    ready = [(needed, command) for needed, command in dataset.commands if needed <= set(parts)]
+    return [command.format(to=to) for needed, command in ready if not any(needed < other for other, _ in ready)]
 
 
 def catalogue_table(datasets: Iterable[DataSet]) -> Table:

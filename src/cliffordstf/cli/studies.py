@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
 from rich.console import Console
 
 from cliffordstf.bench.acac import acac_cell
-from cliffordstf.bench.catalysis import catalysis_cell
+from cliffordstf.bench.catalysis import Energy, catalysis_cell
 from cliffordstf.bench.committee import committee
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
@@ -177,6 +177,12 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         valid: Annotated[Path | None, typer.Option(help="Validation split; else a twentieth of the training.")] = None,
         task: Annotated[str, typer.Option(help="is2re or s2ef.")] = "s2ef",
         reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz.")] = None,
+        energy: Annotated[
+            str | None, typer.Option(help="adsorption (as OC20 is evaluated) or total (as OC22 is).")
+        ] = None,
+        system_reference: Annotated[
+            Path | None, typer.Option(help="Energies by system, oc20_ref.pkl: adsorption energies of relaxations.")
+        ] = None,
         models: Models = "default",
         protocol: Protocol = "sound",
         budget: Budget = "30min",
@@ -184,6 +190,8 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         recipe: Recipe = None,
     ) -> Sequence[Job]:
         _need_a_name(overrides, recipe)
+        if energy not in (None, "adsorption", "total"):
+            raise ConfigError(f"--energy {energy} is neither adsorption nor total.")
         return [
             catalysis_cell(
                 benchmark,
@@ -192,6 +200,8 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
                 _splits(test or []),
                 valid=valid,
                 reference=reference,
+                energy=cast("Energy | None", energy),
+                system_reference=system_reference,
                 budget=budget,
                 seed=seed,
                 model=model,

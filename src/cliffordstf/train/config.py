@@ -70,6 +70,11 @@ class DataConfig(_Config):
         description="File with energies by system to take off first, such as oc20_ref.pkl: adsorption energies from "
         "total ones.",
     )
+    relaxations: bool = Field(
+        False,
+        description="Take the frames of a system, or of a file, for one relaxation: learn the energy of the last from "
+        "the structure of the first (IS2RE).",
+    )
     exclude: str | None = Field(
         None, description="File with ids of structures to leave out, such as the 3054 of QM9; indices count the others."
     )

@@ -18,6 +18,7 @@ from cliffordstf.data.indices import read_indices
 from cliffordstf.data.linear_references import linear_references
 from cliffordstf.data.readers import Source, read_frames
 from cliffordstf.data.references import ReferenceMode, References, find_references
+from cliffordstf.data.relaxations import first_with_last_energy
 from cliffordstf.data.splits import fingerprints, leaked, random_split
 from cliffordstf.data.structure import FloatArray, Structure, element_numbers, symbol
 from cliffordstf.data.system_references import read_system_references, take_off
@@ -104,6 +105,8 @@ def load_frames(path: str, config: DataConfig) -> tuple[list[Frame], Source, lis
         warnings += counts
     if config.system_reference is not None:
         frames = take_off(frames, read_system_references(config.system_reference), path)
+    if config.relaxations:
+        frames = first_with_last_energy(frames)
     if config.ignore_cells:
         frames = [replace(frame, structure=_alone(frame.structure), stress=None) for frame in frames]
     if config.free_atoms_only:

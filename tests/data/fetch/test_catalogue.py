@@ -1,12 +1,13 @@
 import re
 from inspect import signature
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 import pytest
 
 from cliffordstf.bench.acac import TESTS
 from cliffordstf.cli import studies
+from cliffordstf.cli.fetch import next_commands
 from cliffordstf.data.fetch import CATALOGUE
 from cliffordstf.data.fetch.entries import ALGORITHMS
 from cliffordstf.data.readers import molecule3d, qm9
@@ -70,6 +71,18 @@ def test_the_commands_name_places_that_the_archives_fill():
             filled = [file.unpack.into for file in files if file.unpack] + [file.name for file in files]
             for place in re.findall(r"\{to\}/(\S+)", command):
                 assert any(place == item or place.startswith(f"{item}/") for item in filled), (command, place)
+
+
+def test_one_command_tests_all_splits_that_were_fetched():
+    oc20 = CATALOGUE["oc20"]
+    (command,) = next_commands(oc20, ("s2ef-200k", "val_ood_cat", "val_id"), Path("oc20"))
+    assert command == (
+        "cliffordstf bench oc20 --task s2ef --train oc20/s2ef/200k/train --test val_id=oc20/s2ef/all/val_id --test "
+        "val_ood_cat=oc20/s2ef/all/val_ood_cat"
+    )
+    both = next_commands(oc20, tuple(oc20.parts), Path("oc20"))
+    assert len(both) == 5
+    assert all(command.count("--test") == 4 for command in both)
 
 
 def test_the_folders_are_where_bench_looks():

@@ -4,12 +4,15 @@ Sizes are rounded by the publisher, so they guide and do not check; the MD5 sums
 documentation.
 """
 
+from itertools import combinations
+
 from cliffordstf.data.fetch.entries import DataSet, RemoteFile, Unpack
 
 _BASE = "https://dl.fbaipublicfiles.com/opencatalystproject/data"
 _MB, _GB = 2**20, 2**30
 _SHARDS = ("*.extxyz.xz", "*.txt.xz")
 _VALIDATION = ("val_id", "val_ood_ads", "val_ood_cat", "val_ood_both")
+_SOME_SPLITS = tuple(some for count in range(1, 5) for some in combinations(_VALIDATION, count))
 
 
 def _archive(path: str, md5: str, size: float, unpack: Unpack) -> tuple[RemoteFile, ...]:
@@ -20,6 +23,10 @@ def _archive(path: str, md5: str, size: float, unpack: Unpack) -> tuple[RemoteFi
 def _shards(split: str, md5: str, size: float, into: str) -> tuple[RemoteFile, ...]:
     """Raw S2EF shards; they stay compressed, so that they take as much space unpacked."""
     return _archive(f"s2ef_{split}.tar", md5, size, Unpack(_SHARDS, f"s2ef/{into}", int(size)))
+
+
+def _tests(folder: str, splits: tuple[str, ...]) -> str:
+    return " ".join(f"--test {split}={{to}}/{folder}/{split}" for split in splits)
 
 
 OC20 = DataSet(
@@ -40,31 +47,34 @@ OC20 = DataSet(
             "is2res_train_val_test_lmdbs.tar.gz",
             "cfc04dd2f87b4102ab2f607240d25fb1",
             8.1 * _GB,
-            Unpack(("10k/train/data.lmdb", "all/train/data.lmdb", "all/val_id/data.lmdb"), "is2re", 97 * _GB),
+            Unpack(
+                ("10k/train/data.lmdb", "all/train/data.lmdb", *(f"all/{split}/data.lmdb" for split in _VALIDATION)),
+                "is2re",
+                97 * _GB,
+            ),
         ),
     },
     default=("s2ef-200k", "val_id"),
     commands=(
         *(
             (
-                frozenset({f"s2ef-{size}", split}),
-                f"cliffordstf bench oc20 --task s2ef --train {{to}}/s2ef/{size}/train "
-                f"--test {split}={{to}}/s2ef/all/{split}",
+                frozenset({f"s2ef-{size}", *splits}),
+                f"cliffordstf bench oc20 --task s2ef --train {{to}}/s2ef/{size}/train {_tests('s2ef/all', splits)}",
             )
             for size in ("200k", "2m", "20m", "all")
-            for split in _VALIDATION
+            for splits in _SOME_SPLITS
         ),
         (
             frozenset({"is2re"}),
-            "cliffordstf bench oc20 --task is2re --train {to}/is2re/10k/train --test val_id={to}/is2re/all/val_id",
+            f"cliffordstf bench oc20 --task is2re --train {{to}}/is2re/10k/train {_tests('is2re/all', _VALIDATION)}",
         ),
     ),
 )
 
 
 def _oc22_command(task: str) -> str:
-    splits = f"--train {{to}}/{task}-total/train --test val_id={{to}}/{task}-total/val_id"
-    return f"cliffordstf bench oc22 --task {task} {splits}"
+    tests = _tests(f"{task}-total", ("val_id", "val_ood"))
+    return f"cliffordstf bench oc22 --task {task} --train {{to}}/{task}-total/train {tests}"
 
 
 OC22 = DataSet(
@@ -77,13 +87,13 @@ OC22 = DataSet(
             "oc22/is2res_total_train_val_test_lmdbs.tar.gz",
             "b35dc24e99ef3aeaee6c5c949903de94",
             109 * _MB,
-            Unpack(("train/*.lmdb", "val_id/*.lmdb"), "is2re-total", 424 * _MB),
+            Unpack(("train/*.lmdb", "val_id/*.lmdb", "val_ood/*.lmdb"), "is2re-total", 424 * _MB),
         ),
         "s2ef": _archive(
             "oc22/s2ef_total_train_val_test_lmdbs.tar.gz",
             "ebea523c6f8d61248a37b4dd660b11e6",
             20 * _GB,
-            Unpack(("train/*.lmdb", "val_id/*.lmdb"), "s2ef-total", 71 * _GB),
+            Unpack(("train/*.lmdb", "val_id/*.lmdb", "val_ood/*.lmdb"), "s2ef-total", 71 * _GB),
         ),
         "trajectories": _archive(
             "oc22/oc22_trajectories.tar.gz",

@@ -9,7 +9,7 @@ import numpy as np
 
 from cliffordstf.data.readers.constraints import fixed_atoms
 from cliffordstf.data.readers.lmdb_file import numbered_keys, open_lmdb
-from cliffordstf.data.readers.record import Contents, Record
+from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
 
 _STRUCTURAL = {"numbers", "positions", "cell", "pbc", "constraints", "tags", "data", "key_value_pairs"}
@@ -65,4 +65,10 @@ def _record(row: dict[str, Any]) -> Record:
         cell=np.asarray(row.get("cell", np.zeros((3, 3))), dtype=np.float64).reshape(3, 3),
         pbc=np.broadcast_to(np.asarray(row.get("pbc", False), dtype=bool), (3,)),
         fixed=fixed_atoms(row.get("constraints") or (), len(row["numbers"])),
+        id=_system(extra.get("sid")),
     )
+
+
+def _system(name: Any) -> int | None:
+    """The number of a system of Open Catalyst, which is stored as a name or as a number."""
+    return int(name) if isinstance(name, int | np.integer) or str(name).isdecimal() else system_id(str(name))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cliffordstf.bench.paper_tables import paper_tables
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
 from cliffordstf.bench.speed_tables import PEERS, speed_tables
 from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.tables import all_tables, paper_tables
+from cliffordstf.bench.tables import all_tables
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,103 +1,102 @@
-"""The paper's rMD17 and wall-clock tables as it lays them out, with its numbers below ours."""
+"""Tables as the paper lays them out: its models in its order; below our numbers the paper's and published ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.numbers import passes, spread
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
-from cliffordstf.bench.published import RMD17_MOLECULES, published_family, rmd17
+from cliffordstf.bench.published import published_value
 from cliffordstf.bench.table import Table
 
-AGGREGATE = "aggregate"
+Result = dict[str, Any]
+Number = Callable[[Result], float | None]
+"""A number of a result; None if the result does not belong to the column."""
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """One of the paper's three tables on rMD17.
+class Column:
+    """A column of one of the paper's tables.
 
     Attributes:
-        source: Name of the paper's table.
-        metric, zero: Names of the metric and of that of the zero-information model, which for None is 0.
-        title: With units.
+        head: With its unit.
+        table, name: What it is called in the paper's table (`bench.paper`).
+        value: Ours.
+        zero: That of the zero-information model.
         digits: Of ours and of the paper's.
-        published: Which of two published numbers, energy and forces, it is.
+        mean_of: Columns whose mean it is; then it has no value of its own.
     """
 
-    source: str
-    metric: str
-    zero: str | None
-    title: str
-    digits: tuple[int, int]
-    published: int | None
+    head: str
+    table: str
+    name: str
+    value: Number = lambda _: None
+    zero: Number = lambda _: None
+    digits: tuple[int, int] = (3, 3)
+    mean_of: tuple["Column", ...] = ()
 
 
-QUANTITIES = (
-    Quantity("rmd17_cosine", "force_cosine", None, "force cosine", (5, 3), None),
-    Quantity("rmd17_forces", "force_mae_mev_per_a", "zero_force_mae_mev_per_a", "force MAE, meV/Å", (2, 0), 1),
-    Quantity("rmd17_energy", "energy_mae_mev", "zero_energy_mae_mev", "energy MAE, meV", (2, 0), 0),
-)
+def layout(
+    title: str,
+    results: Sequence[Result],
+    columns: Sequence[Column],
+    labels: Callable[[str], list[str]] | None = None,
+    heads: Sequence[str] = (),
+) -> Table:
+    """One table.
 
-
-def rmd17_layout(results: Iterable[dict[str, Any]]) -> list[Table]:
-    """Force cosine, force error and energy error, once for every size of training set, budget and protocol."""
-    chosen = list(results)
-    settings = sorted({(r["train"], r["budget"], r["protocol"]) for r in chosen}, reverse=True)
-    return [
-        _by_molecule([r for r in chosen if (r["train"], r["budget"], r["protocol"]) == setting], quantity)
-        for setting in settings
-        for quantity in QUANTITIES
-    ]
-
-
-def _by_molecule(results: Sequence[dict[str, Any]], quantity: Quantity) -> Table:
-    """The paper's models in its order, ours and others before and behind them."""
-    first = results[0]
-    kcal = "" if quantity.zero is None else "; the paper's numbers times 43.364, as it prints kcal/mol for meV"
-    table = Table(
-        f"rMD17 {quantity.title}, {first['train']} training frames, {first['budget'] / 60:g} min each, protocol "
-        f"{first['protocol']}{kcal}",
-        ["model", *RMD17_MOLECULES, AGGREGATE],
-    )
-    for recipe in _ordered(results):
-        mine = [r for r in results if r["recipe"] == recipe]
-        table.add(recipe, *_ours(mine, quantity))
-        model = mine[0]["model"]
-        printed = [paper_value(quantity.source, model, column) for column in (*RMD17_MOLECULES, AGGREGATE)]
+    Args:
+        title: What it shows.
+        results: Of one budget and protocol.
+        columns: Of numbers.
+        labels, heads: What stands between a model's name and its numbers, if anything, and its titles.
+    """
+    table = Table(title, ["model", *heads, *(column.head for column in columns)])
+    empty = [""] * len(heads)
+    for recipe in _ordered(results, columns[0].table):
+        mine = [result for result in results if result["recipe"] == recipe]
+        model = str(mine[0]["model"])
+        about = labels(model) if labels else []
+        table.add(f"{recipe} ({passes(mine)} passes)", *about, *(_ours(mine, column) for column in columns))
+        printed = [paper_value(column.table, model, column.name) for column in columns]
         if any(printed):
-            table.add(f"{recipe}, paper", *(_printed(value, quantity.digits[1]) for value in printed))
-        published = [_published(model, molecule, first["train"], quantity) for molecule in RMD17_MOLECULES]
-        if any(published):
-            table.add(f"{recipe}, published", *published, "")
-    table.add("zero row", *_zeros(results, quantity))
+            cells = (_printed(value, column.digits[1]) for value, column in zip(printed, columns, strict=True))
+            table.add(f"{recipe}, paper", *empty, *cells)
+        others = [published_value(column.table, model, column.name, mine[0].get("train")) for column in columns]
+        if any(value is not None for value in others):
+            table.add(f"{recipe}, published", *empty, *("" if value is None else f"{value:g}" for value in others))
+    table.add("zero row", *empty, *(_zero(results, column) for column in columns))
     return table
 
 
-def _ordered(results: Iterable[dict[str, Any]]) -> list[str]:
+def _ordered(results: Sequence[Result], table: str) -> list[str]:
     """Recipes: those of models that the paper does not have first, then the paper's order."""
-    order = {model: number for number, model in enumerate(paper_models("rmd17_cosine"))}
-    found = {r["recipe"]: order.get(r["model"].removesuffix("-md17"), -1) for r in results}
+    order = {model: number for number, model in enumerate(paper_models(table))}
+    found = {r["recipe"]: _place(order, r["model"]) for r in results}
     return sorted(found, key=lambda recipe: (found[recipe], recipe))
 
 
-def _ours(mine: Sequence[dict[str, Any]], quantity: Quantity) -> list[str]:
-    """By molecule over seeds, and the mean of all molecules where all are measured."""
-    values = {
-        molecule: [float(r["metrics"][quantity.metric]) for r in mine if r["molecule"] == molecule]
-        for molecule in RMD17_MOLECULES
-    }
-    cells = [spread(found, quantity.digits[0]) if found else "" for found in values.values()]
-    is_whole = all(values.values())
-    return [*cells, f"{mean(map(mean, values.values())):.{quantity.digits[0]}f}" if is_whole else ""]
+def _place(order: dict[str, int], model: str) -> int:
+    return next((order[name] for name in (model, model.rpartition("-")[0]) if name in order), -1)
 
 
-def _zeros(results: Sequence[dict[str, Any]], quantity: Quantity) -> list[str]:
-    if quantity.zero is None:
-        return ["0"] * (len(RMD17_MOLECULES) + 1)
-    found = {r["molecule"]: float(r["metrics"][quantity.zero]) for r in results}
-    cells = [f"{found[molecule]:.0f}" if molecule in found else "" for molecule in RMD17_MOLECULES]
-    return [*cells, f"{mean(found.values()):.0f}" if len(found) == len(RMD17_MOLECULES) else ""]
+def _values(results: Sequence[Result], number: Number) -> list[float]:
+    return [value for value in map(number, results) if value is not None]
+
+
+def _ours(mine: Sequence[Result], column: Column) -> str:
+    """Mean and spread over seeds; of a mean of columns only where all of them are measured."""
+    if not column.mean_of:
+        values = _values(mine, column.value)
+        return spread(values, column.digits[0]) if values else ""
+    parts = [_values(mine, part.value) for part in column.mean_of]
+    return f"{mean(map(mean, parts)):.{column.digits[0]}f}" if all(parts) else ""
+
+
+def _zero(results: Sequence[Result], column: Column) -> str:
+    parts = [_values(results, part.zero) for part in column.mean_of or (column,)]
+    return f"{mean(found[0] for found in parts):.{column.digits[1]}f}" if all(parts) else ""
 
 
 def _printed(value: Printed | None, digits: int) -> str:
@@ -107,15 +106,7 @@ def _printed(value: Printed | None, digits: int) -> str:
     return text if value.std is None else f"{text} ± {value.std:.{digits}f}"
 
 
-def _published(model: str, molecule: str, train: int, quantity: Quantity) -> str:
-    family = published_family(model)
-    if family is None or quantity.published is None:
-        return ""
-    found = rmd17(train, family, molecule)
-    return "" if found is None else f"{found[quantity.published]:g}"
-
-
-def wall_clock_layout(results: dict[str, Any], structures: int) -> Table:
+def wall_clock_layout(results: Result, structures: int) -> Table:
     """Structures a second by `bench speed` in the paper's order, beside the paper's.
 
     The paper also prints the seconds of a "step", but these times its structures a second are about 900 structures in

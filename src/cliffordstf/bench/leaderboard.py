@@ -82,14 +82,15 @@ def ablation_table(results: Iterable[dict[str, Any]]) -> Table:
         if not mine:
             continue
         cells = [errors([r["metrics"] for r in mine if r["molecule"] == molecule]) for molecule in molecules]
-        table.add(variant, *_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
+        table.add(variant, *variant_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
     if chosen:
         zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
         table.add("zero row", "", "", "", "", "", "", *map(zero_errors, zeros))
     return table
 
 
-def _flags(variant: str) -> list[str]:
+def variant_flags(variant: str) -> list[str]:
+    """What a variant of the ablation has: STF tracks, Hodge duals, cross-track coupling, routing."""
     config: Any = own_preset(variant, elements=(1,))
     degrees = "+".join(f"stf{degree}" for degree in config.stf_degrees) or "none"
     where = " (output)" if config.stf_at == "output" else ""

@@ -1,5 +1,9 @@
 """Numbers that others have published, in our units; each table names its source."""
 
+import csv
+from functools import cache
+from importlib.resources import files
+
 RMD17_MOLECULES: tuple[str, ...] = (
     "aspirin",
     "azobenzene",
@@ -66,3 +70,32 @@ def rmd17(train: int, model: str, molecule: str) -> tuple[float, float] | None:
 def rmd17_models(train: int) -> tuple[str, ...]:
     """Models with published numbers."""
     return tuple(_RMD17[50 if train < 500 else 950])
+
+
+def published_value(table: str, model: str, column: str, train: int | None = None) -> float | None:
+    """What is published of a peer at its own recommended settings; None if it is not known here.
+
+    Args:
+        table, column: As in `bench.paper`; energies of QM9 are in eV.
+        model: Preset, with or without the settings of a table.
+        train: Training frames of rMD17.
+    """
+    kinds = ("rmd17_energy", "rmd17_forces")
+    family = published_family(model)
+    if table in kinds and family is not None and column in RMD17_MOLECULES:
+        pair = rmd17(train or 950, family, column)
+        return None if pair is None else pair[kinds.index(table)]
+    if table in kinds and train is not None and train < 500:
+        return None
+    return next((_others()[table, n, column] for n in _names(model) if (table, n, column) in _others()), None)
+
+
+def _names(model: str) -> tuple[str, str]:
+    return model, model.rpartition("-")[0]
+
+
+@cache
+def _others() -> dict[tuple[str, str, str], float]:
+    text = (files("cliffordstf.bench") / "published.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {(row["table"], row["model"], row["column"]): float(row["value"]) for row in rows}

@@ -4,14 +4,12 @@ from typing import Any
 
 from cliffordstf.bench.acac import acac_table
 from cliffordstf.bench.catalysis import catalysis_table
-from cliffordstf.bench.layouts import rmd17_layout, wall_clock_layout
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.physics import physics_table
 from cliffordstf.bench.rmd17 import rmd17_table
 from cliffordstf.bench.scalar import scalar_table
 from cliffordstf.bench.scaling_table import scaling_tables
-from cliffordstf.bench.speed import MOLECULES
 from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.bench.table import Table
 
@@ -50,9 +48,3 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
         if "roofline" in result:
             tables.extend(speed_tables(result))
     return tables
-
-
-def paper_tables(results: list[dict[str, Any]]) -> list[Table]:
-    """The paper's rMD17 and wall-clock tables in its own layout, as far as results belong to them."""
-    tables = rmd17_layout(result for result in results if result.get("benchmark") == "rmd17")
-    return [*tables, *(wall_clock_layout(result, MOLECULES) for result in results if "roofline" in result)]

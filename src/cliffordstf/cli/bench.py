@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cliffordstf.bench.figures import draw
+from cliffordstf.bench.paper_tables import paper_tables
 from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
 from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.tables import all_tables, paper_tables
+from cliffordstf.bench.tables import all_tables
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
 
@@ -59,7 +60,7 @@ def table(
     out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw learning curves and scans: a .png or .svg file.")] = None,
     paper_layout: Annotated[
-        bool, typer.Option("--paper-layout", help="The paper's rMD17 and wall-clock tables as it lays them out.")
+        bool, typer.Option("--paper-layout", help="The paper's tables as it lays them out.")
     ] = False,
 ) -> None:
     """Print the tables of what was measured."""

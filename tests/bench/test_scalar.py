@@ -55,6 +55,8 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
 def test_excluded_molecules_stay_out(molecules, tmp_path):
     ids = tmp_path / "uncharacterized.txt"
     ids.write_text("3\n7\n11\n")
+    # It is found beside the data too, where `data fetch` puts it.
+    assert scalar_cell("qm9", str(molecules), "mu").config.data.exclude == str(ids)
     setup = prepare(scalar_cell("qm9", str(molecules), "mu", exclude=ids).config)
     every = [*setup.splits.train, *setup.splits.valid, *setup.splits.test]
     assert len(every) == 37

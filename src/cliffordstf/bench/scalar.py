@@ -45,6 +45,7 @@ MOLECULE3D = {"gap": Target("eV", "mean")}
 
 TARGETS = {"qm9": QM9, "molecule3d": MOLECULE3D}
 
+OFFICIAL_LIST = "uncharacterized.txt"
 _ENERGY_ONLY = ("loss.energy.weight=1", "loss.energy_per=structure")
 
 
@@ -68,8 +69,10 @@ def scalar_cell(
         data: Its files: `qm9pack:` or a folder of QM9, the folder `data/raw` of Molecule3D.
         target: One of `TARGETS[benchmark]`.
         budget, seed, model, protocol, overrides, label: As for `rmd17_cell`.
-        exclude: File with the ids of molecules to leave out, the 3054 of QM9.
+        exclude: File with the ids of molecules to leave out, the 3054 of QM9; by default the official list if it lies in
+            the folder of the data or beside it.
     """
+    exclude = exclude or _official_list(benchmark, data)
     known = TARGETS[benchmark]
     if target not in known:
         raise ConfigError(
@@ -101,6 +104,13 @@ def scalar_cell(
     }
     name = f"{benchmark}-{target}-{file_name(recipe)}-{budget}-seed{seed}"
     return Cell(name, labels, load_config(None, options))
+
+
+def _official_list(benchmark: str, data: str) -> Path | None:
+    """The list of molecules that failed the consistency check of QM9; `qm9pack` comes without these."""
+    folder = Path(data)
+    places = (folder / OFFICIAL_LIST, folder.parent / OFFICIAL_LIST) if benchmark == "qm9" and folder.exists() else ()
+    return next((place for place in places if place.is_file()), None)
 
 
 def _splits(benchmark: str, data: str, seed: int) -> list[str]:

@@ -69,8 +69,8 @@ def scalar_cell(
         data: Its files: `qm9pack:` or a folder of QM9, the folder `data/raw` of Molecule3D.
         target: One of `TARGETS[benchmark]`.
         budget, seed, model, protocol, overrides, label: As for `rmd17_cell`.
-        exclude: File with the ids of molecules to leave out, the 3054 of QM9; by default the official list if it lies in
-            the folder of the data or beside it.
+        exclude: File with the ids of molecules to leave out, the 3054 of QM9; by default the official list if it lies
+            in the folder of the data or beside it.
     """
     exclude = exclude or _official_list(benchmark, data)
     known = TARGETS[benchmark]

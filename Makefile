@@ -83,8 +83,8 @@ RMD17 = $(BIN)/cliffordstf bench rmd17 --data $(DATA)
 bench-rmd17: $(STAMP)
 	$(RMD17) --train 50 --budget 10min
 	$(RMD17) --budget 20min
-	$(RMD17) --budget 80min --molecules ethanol --recipe "default, small steps" batch_size=3 optimizer.learning_rate=0.00125
-	$(RMD17) --budget 80min --molecules aspirin --recipe "default, small steps" batch_size=2 optimizer.learning_rate=0.00125
+	$(RMD17) --budget 92min --molecules ethanol --recipe "default, small steps" batch_size=3 optimizer.learning_rate=0.00125
+	$(RMD17) --budget 92min --molecules aspirin --recipe "default, small steps" batch_size=2 optimizer.learning_rate=0.00125
 	$(RMD17) --molecules ethanol,aspirin --models paper/full,paper/clifford
 	$(RMD17) --molecules ethanol,aspirin --models paper/full --recipe "paper/full conservative" model.forces=conservative
 	$(RMD17) --molecules ethanol,aspirin --models paper/clifford --recipe "paper/clifford conservative" model.forces=conservative

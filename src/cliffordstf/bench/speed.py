@@ -21,7 +21,7 @@ BOXES = (100, 1_000, 10_000, 100_000)
 FLAGSHIP = "default lmax 3"
 SHARES = {"inference": 1.0, "training": 2.0, "latency": 0.5}
 """Of the time for the rounds, by kind of measurement."""
-AFTER = 175.0
+AFTER = 200.0
 """Seconds kept free for what follows the rounds: memory, boxes, roofline, profile."""
 Say = Callable[[str], None]
 

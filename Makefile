@@ -67,9 +67,9 @@ test-zoo: peers
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/zoo
 	$(PEERS)/bin/cliffordstf bench physics --results runs/physics/results
 
-bench-physics: peers
-	$(PEERS)/bin/cliffordstf bench physics
-	$(PEERS)/bin/cliffordstf bench table --results results/physics --out docs/physics.md
+bench-physics: setup peers
+	$(BIN)/cliffordstf bench physics
+	$(BIN)/cliffordstf bench table --results results/physics --out docs/physics.md
 
 bench-speed: peers
 	$(PEERS)/bin/cliffordstf bench speed --json results/speed/speed.json
@@ -95,11 +95,11 @@ bench-rmd17: $(STAMP)
 ZOO = default,paper/full,paper/clifford,mace-l1,mace-l2,mace-l3,nequip-l1,painn,schnet,tensornet,torchmd-et,visnet,gotennet
 ZOO := $(ZOO),dimenet++,faenet,ictp-l1,ictp-l2,ictp-l3,equiformer-l2,equiformer-l3,equiformer-l4
 ZOO_LARGE = default,paper/full,paper/clifford,mace-l1,mace-l2,nequip-l1,painn,tensornet,equiformer-l2
-LEADERBOARD = $(PEERS)/bin/cliffordstf bench rmd17 --data $(DATA) --results results/leaderboard --work runs/leaderboard
-bench-leaderboard: peers
+LEADERBOARD = $(BIN)/cliffordstf bench rmd17 --data $(DATA) --results results/leaderboard --work runs/leaderboard
+bench-leaderboard: setup peers
 	$(LEADERBOARD) --budget 10min --molecules ethanol --models $(ZOO)
 	$(LEADERBOARD) --budget 10min --molecules aspirin --models $(ZOO_LARGE)
-	$(PEERS)/bin/cliffordstf bench table --results results/leaderboard --out docs/leaderboard.md
+	$(BIN)/cliffordstf bench table --results results/leaderboard --out docs/leaderboard.md
 
 # A potential trained at 300 K, asked about other places: DATA is the folder of the acetylacetone files.
 bench-acac: $(STAMP)
@@ -118,10 +118,11 @@ bench-ablation: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/ablation --out docs/ablation.md
 
 # U0 of the complete QM9, half an hour each.
-bench-qm9: peers
+bench-qm9: setup peers
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
-	$(PEERS)/bin/cliffordstf bench qm9 --targets U0 --models default,painn,schnet,mace-l1 --budget 30min
-	$(PEERS)/bin/cliffordstf bench table --results results/qm9 --out docs/qm9.md
+	$(BIN)/cliffordstf bench qm9 --targets U0 --models default,painn,schnet,mace-l1 --budget 30min
+	$(BIN)/cliffordstf bench table --results results/qm9 --out docs/qm9.md
 
 # A few relaxations of OC20 and structures of OC22, others for the test, with and without periodic images: DATA holds the folders
 # oc20 and oc22.
@@ -138,9 +139,9 @@ bench-oc: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/oc22 --out docs/oc22.md
 
 # 10^6 and 10^7 parameters of five families, 300 steps each, one after the other.
-bench-scaling: peers
-	$(PEERS)/bin/cliffordstf bench scaling --data $(DATA)/rmd17_aspirin_train_01.npz
-	$(PEERS)/bin/cliffordstf bench table --results results/scaling --out docs/scaling.md
+bench-scaling: setup peers
+	$(BIN)/cliffordstf bench scaling --data $(DATA)/rmd17_aspirin_train_01.npz
+	$(BIN)/cliffordstf bench table --results results/scaling --out docs/scaling.md
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

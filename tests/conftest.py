@@ -12,6 +12,9 @@ from cliffordstf.verify.structures import random_cluster
 # The suite runs one worker per core; more threads per worker would only fight over them.
 torch.set_num_threads(1)
 
+# Tests that want other interpreters name them: an environment of peers that happens to lie here changes nothing.
+os.environ["CLIFFORDSTF_PYTHONS"] = ""
+
 
 @pytest.fixture
 def generator() -> torch.Generator:

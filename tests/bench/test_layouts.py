@@ -120,6 +120,8 @@ def test_the_wall_clock_table_compares_structures_a_second():
     assert table.rows[0][1:] == ["1,051,201", "40", "128", "1,043,856", "1,145", "3,575"]
     assert table.rows[2][4:] == ["", "", ""]
     assert [item.title for item in paper_tables([speed])] == [table.title]
+    speed["rounds"] = {"budget_s": 180.0, "done": {"inference": [2, 4], "training": [1, 1]}}
+    assert "; budget 3 min, rounds: inference 2 to 4, training 1;" in wall_clock_layout(speed, 32).title
 
 
 @pytest.mark.parametrize(("kind", "structures"), [("training", 900), ("inference", 100)])

@@ -5,11 +5,13 @@ import platform
 import pytest
 import torch
 
-from cliffordstf.bench import speed, timing
+from cliffordstf.bench import contenders, speed, timing
 from cliffordstf.bench.contenders import LITERAL, OURS, Contender, literal, ours
 from cliffordstf.bench.roofline import Machine, edge_operator, measure_machine
+from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.bench.systems import aspirin, copper_box
 from cliffordstf.bench.timing import MemoryGrowth, Timing, interleaved, peak_memory, ratio
+from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.build import build
 
@@ -176,7 +178,88 @@ def test_the_whole_benchmark_in_small(monkeypatch):
     assert results["ratios"]["paper_full_training_speedup_over_literal"] > 0
     assert results["boxes"][0]["microseconds_per_atom"] > 0
     assert results["seconds"] > 0
+    assert results["rounds"]["done"]["inference"] == [3, 3]
     assert said
+    assert [table.title.partition(":")[0].partition(",")[0] for table in speed_tables(results)][1:] == [
+        "Ratios of times", "Periodic box", "Roofline", "Profile of default lmax 3"
+    ]  # fmt: skip
+    assert "no budget, rounds: inference 3, training 3, latency 15" in speed_tables(results)[0].title
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """One molecule, models for few elements, and no MACE."""
+    monkeypatch.setattr(speed, "MOLECULES", 1)
+    monkeypatch.setattr(contenders, "ELEMENTS", (1, 6, 8))
+    monkeypatch.setattr(contenders, "available", lambda name: f"no {name} here." if name.startswith("mace") else None)
+
+
+def run(*models: str, budget: float | None = None) -> tuple[dict, list[str]]:
+    said: list[str] = []
+    settings = speed.SpeedSettings(3, 1.0, 2, (1_000,), turn=0.0, models=models, budget=budget)
+    return speed.run_speed(settings, said.append), said
+
+
+def test_only_chosen_models_are_timed_and_compared(tiny):
+    results, said = run("default/small", "mace-l1", "paper/clifford-md17", "ictp-l2", "default/small")
+    names = ["default/small", "paper/clifford-md17", "ictp-l2"]
+    assert [row["name"] for row in results["rows"]] == names
+    assert results["peers_not_installed"] == {"mace-l1": "no mace-l1 here."}
+    assert "3 contenders; not installed: mace-l1" in said
+    pairs = {(names[0], names[1]), (names[0], names[2]), (names[1], names[2])}
+    kinds = ("inference", "training", "latency")
+    assert set(results["ratios"]["spread"]) == {speed.ratio_name(a, kind, b) for a, b in pairs for kind in kinds}
+    assert results["boxes"] == []
+    tables = speed_tables(results)
+    assert [row[0] for row in tables[1].rows] == [f"{a} / {b}" for a, b in sorted(pairs, key=lambda p: names.index(p[0]))]
+    assert tables[2].title.endswith("edge operator of default/small")
+    assert tables[3].title.startswith("Profile of default/small")
+
+
+def test_without_a_default_model_there_is_no_roofline(tiny):
+    results, _ = run("ictp-l1")
+    assert results["profile"] is None
+    assert len(speed_tables(results)) == 1  # nor anything to compare with
+
+
+def test_names_are_checked_before_anything_is_measured(monkeypatch):
+    monkeypatch.setattr(speed, "measure_machine", lambda: pytest.fail("measured"))
+    with pytest.raises(ConfigError, match=r"there is no preset 'mace-1l' \(did you mean 'mace-l1'\?\)"):
+        run("default", "mace-1l")
+
+
+def test_nothing_to_time_says_what_to_install(tiny):
+    with pytest.raises(ConfigError, match=r"no mace-l2 here\."):
+        run("mace-l2", "mace-l3")
+
+
+def test_a_budget_that_is_too_short_still_gives_one_round(tiny):
+    results, said = run("default/small", budget=1e-6)
+    assert results["rounds"]["done"] == {"inference": [1, 1], "training": [1, 1], "latency": [1, 1]}
+    assert results["rounds"]["budget_s"] == 1e-6
+    assert any("the budget of 1e-06 s was over before" in text for text in said)
+    assert results["rows"][0]["training_rounds"] == 1
+    assert "; budget 1e-06 s, rounds: inference 1, training 1, latency 1" in speed_tables(results)[0].title
+
+
+@pytest.mark.parametrize(
+    ("budget", "seconds", "last", "is_too_short"),
+    [(None, 9.0, 1, False), (10.0, 9.0, 1, False), (10.0, 10.5, 2, False), (10.0, 12.0, 1, True)],
+)
+def test_a_budget_is_too_short_if_it_ends_before_the_last_first_round(budget, seconds, last, is_too_short):
+    timings = {
+        "inference": {"a": Timing((1.0,)), "b": Timing((1.0, 1.0))},
+        "training": {"a": Timing((1.0,)), "b": Timing((1.0,))},
+        "latency": {"a": Timing((1.0,) * last), "b": Timing((1.0,) * 3)},
+    }
+    found = speed.describe_rounds(timings, budget, seconds)
+    assert found["is_budget_too_short"] == is_too_short
+    assert found["done"] == {"inference": [1, 2], "training": [1, 1], "latency": [last, 3]}
+
+
+def test_a_quick_run_has_a_budget():
+    assert speed.SpeedSettings.quick().budget == speed.QUICK
+    assert speed.SpeedSettings().budget is None
 
 
 def _cut(options: dict) -> dict:

@@ -1,6 +1,6 @@
 """Time and memory per atom of a growing periodic box, ours and a peer's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
@@ -24,18 +24,18 @@ Box = tuple[str, int]
 """Whose, and about how many atoms."""
 
 
-def measure_boxes(sizes: tuple[int, ...], with_peer: bool, limit: float, say: Say) -> list[dict[str, Any]]:
-    """A row for each size, and one of the peer if it is installed.
+def measure_boxes(sizes: tuple[int, ...], models: Collection[str], limit: float, say: Say) -> list[dict[str, Any]]:
+    """A row of our model for each size, and one of the peer if it is installed.
 
     Args:
         sizes: Atoms, about.
-        with_peer: Whether the peer takes part.
+        models: Our model and the peer take part if they are among these; nothing else does.
         limit: Seconds that the evaluations of one box may take before it stops taking part; two are always made.
         say: Told each row.
     """
-    boxes = [(OURS, size) for size in sizes]
-    if with_peer and PEER_SIZE in sizes and zoo.available(PEER) is None:
-        boxes.insert(sizes.index(PEER_SIZE) + 1, (PEER, PEER_SIZE))
+    boxes = [(name, size) for size in sizes for name in (OURS, PEER) if name in models and _has_box(name, size)]
+    if not boxes:
+        return []
     # Processes of their own: memory that others have freed would hide what a box needs.
     memory = [_alone(box_memory, box) for box in boxes]
     timed: list[dict[str, Any]] = _alone(time_boxes, boxes, limit)
@@ -44,6 +44,10 @@ def measure_boxes(sizes: tuple[int, ...], with_peer: bool, limit: float, say: Sa
         say(f"box of {row['atoms']} atoms, {row['name']}: {row['microseconds_per_atom']:.0f} µs/atom, "
             f"{row['kilobytes_per_atom'] or 0:.0f} kB/atom")  # fmt: skip
     return rows
+
+
+def _has_box(name: str, size: int) -> bool:
+    return name == OURS or (size == PEER_SIZE and zoo.available(name) is None)
 
 
 def _alone(function: Callable[..., Any], *arguments: Any) -> Any:

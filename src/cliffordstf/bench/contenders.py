@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.data.structure import Structure
 from cliffordstf.kernels import differentiate, plain_pytorch
 from cliffordstf.model.build import build
+from cliffordstf.model.family import available, family_names
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.model.potential import Potential
 
@@ -157,6 +158,21 @@ def peers() -> tuple[list[Contender], dict[str, str]]:
             found.append(Contender(name, _peer(name)))
             if name in ON_OUR_KERNELS:
                 found.append(Contender(f"{name}-plain-pytorch", found[-1].potential, is_plain=True))
+        else:
+            missing[name] = reason
+    return found, missing
+
+
+def chosen(names: Iterable[str]) -> tuple[list[Contender], dict[str, str]]:
+    """Presets by name that can be built here, in this order, and why the others cannot.
+
+    Peers of `peers` are the same contenders as there; all others have the settings of their preset.
+    """
+    found, missing = [], {}
+    for name in dict.fromkeys(names):
+        reason = available(name) if name in family_names() else None
+        if reason is None:
+            found.append(Contender(name, _peer(name) if name in PEERS else build(name, elements=ELEMENTS, seed=0)))
         else:
             missing[name] = reason
     return found, missing

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from cliffordstf.bench.progress import Lines
 from cliffordstf.bench.sweep import Job, Outcome, Sweep
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.run import Watcher
@@ -84,7 +85,7 @@ def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) 
         for process in processes:
             process.terminate()
 
-    with _on_signals(stop):
+    with on_signals(stop):
         for process in processes:
             process.join()
     return Outcome(any(process.exitcode for process in processes), sweep.failures(jobs, since))
@@ -92,8 +93,12 @@ def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) 
 
 def _work(sweep: Sweep, jobs: Sequence[Job], threads: int, since: float) -> None:
     torch.set_num_threads(threads)
-    if sweep.run(jobs, lambda text: print(text, flush=True), since=since).is_stopped:
+    if sweep.run(jobs, _print, Lines(_print), since).is_stopped:
         raise SystemExit(STOPPED)
+
+
+def _print(text: str) -> None:
+    print(text, flush=True)
 
 
 @contextmanager
@@ -111,7 +116,8 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 @contextmanager
-def _on_signals(action: Callable[..., None]) -> Iterator[None]:
+def on_signals(action: Callable[..., None]) -> Iterator[None]:
+    """Do something when this process is asked to stop, instead of stopping."""
     before = {number: signal.signal(number, action) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import passes, spread
+from cliffordstf.bench.numbers import passes, rounds_done, spread
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import published_value
 from cliffordstf.bench.table import Table
@@ -119,7 +119,7 @@ def wall_clock_layout(results: Result, structures: int) -> Table:
     machine = results["machine"]
     table = Table(
         f"Wall-clock, aspirin, {structures} structures a step, structures per second: ours on {machine['processor']}, "
-        f"{machine['threads']} threads, commit {results['commit'][:9]}; the paper's on a GPU",
+        f"{machine['threads']} threads, commit {results['commit'][:9]}{rounds_done(results)}; the paper's on a GPU",
         ["model", "parameters", "training", "inference", "parameters, paper", "training, paper", "inference, paper"],
     )
     rows = {row["name"]: row for row in results["rows"]}

@@ -1,4 +1,4 @@
-"""How errors are written in tables."""
+"""How errors, and how long was measured, are written in tables."""
 
 from collections.abc import Sequence
 from statistics import mean, stdev
@@ -32,3 +32,16 @@ def passes(results: Sequence[dict[str, Any]]) -> str:
     text = str(min(done)) if min(done) == max(done) else f"{min(done)} to {max(done)}"
     asked = {result["config"]["epochs"] for result in results if isinstance(result["config"]["epochs"], int)}
     return f"{text} of {max(asked)}" if asked else text
+
+
+def rounds_done(speed: dict[str, Any]) -> str:
+    """What budget `bench speed` was given and how many rounds it made; nothing for results that do not say so yet."""
+    if "rounds" not in speed:
+        return ""
+    rounds, budget = speed["rounds"], speed["rounds"]["budget_s"]
+    asked = "no budget" if budget is None else f"budget {f'{budget / 60:g} min' if budget >= 60 else f'{budget:g} s'}"
+    counts = [
+        f"{kind} {fewest}" if fewest == most else f"{kind} {fewest} to {most}"
+        for kind, (fewest, most) in rounds["done"].items()
+    ]
+    return f"; {asked}, rounds: {', '.join(counts)}"

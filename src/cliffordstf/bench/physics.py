@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from cliffordstf import zoo
+from cliffordstf.bench.elsewhere import missing
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.structure import Structure
@@ -62,10 +63,10 @@ class PhysicsJob:
 
 
 def models_here() -> tuple[list[str], dict[str, str]]:
-    """Ours and every peer with the widths of its plain name that is installed; why the others are not."""
+    """Ours and every peer with the widths of its plain name that some interpreter can build; why not the others."""
     plain = [name for name in zoo.names() if not name.endswith(("-md17", "-oc", "-qm9", "-10m"))]
-    missing = {name: reason for name in plain if (reason := zoo.available(name)) is not None}
-    return [*OURS, *(name for name in plain if name not in missing)], missing
+    reasons = missing(plain)
+    return [*OURS, *(name for name in plain if name not in reasons)], reasons
 
 
 def _moved(potential: Potential) -> Potential:

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cliffordstf import zoo
 from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.elsewhere import missing
 from cliffordstf.bench.steps import WARM_UP, StepRecorder, last_loss, read_steps, step_times
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.timing import MemoryGrowth
@@ -141,10 +141,10 @@ def scaling_cell(
 
 
 def models_here() -> tuple[list[str], dict[str, str]]:
-    """Models of the check that can be built here, and why the others cannot."""
+    """Models of the check that some interpreter can build, and why the others cannot be."""
     names = [name for pair in FAMILIES.values() for name in pair]
-    missing = {name: reason for name in names if name in zoo.names() and (reason := zoo.available(name)) is not None}
-    return [name for name in names if name not in missing], missing
+    reasons = missing(names)
+    return [name for name in names if name not in reasons], reasons
 
 
 def peak_memory_of_training(config: TrainConfig) -> float | None:

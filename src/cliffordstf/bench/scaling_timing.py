@@ -73,6 +73,7 @@ def scaling_timing(
         "kind": "timing",
         "frames": Path(data).name,
         "family": family,
+        "models": list(FAMILIES[family]),
         "small": small.labels["recipe"],
         "large": large.labels["recipe"],
         "overrides": list(overrides),

@@ -1,15 +1,22 @@
 """What `bench speed` measured, as tables."""
 
+from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
+from cliffordstf.bench.numbers import rounds_done
+from cliffordstf.bench.speed import ratio_name
 from cliffordstf.bench.table import Table
 
 PEERS = ("mace-l1", "mace-l2", "mace-l3", "painn")
 
 
 def speed_tables(results: dict[str, Any]) -> list[Table]:
-    """Contenders, ratios, growing boxes, roofline and profile."""
-    return [_contenders(results), _ratios(results), _boxes(results), _roofline(results), _profile(results)]
+    """Contenders and ratios, and growing boxes, roofline and profile as far as the contenders have them."""
+    tables = [_contenders(results), _ratios(results), _boxes(results)]
+    if results["profile"] is not None:
+        tables += [_roofline(results), _profile(results)]
+    return [table for table in tables if table.rows]
 
 
 def _contenders(results: dict[str, Any]) -> Table:
@@ -17,7 +24,7 @@ def _contenders(results: dict[str, Any]) -> Table:
     title = (
         f"{results['system']} (inference: energy and forces; training: forward, loss, backward, Adam); "
         f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, "
-        f"commit {results['commit'][:9]}"
+        f"commit {results['commit'][:9]}{rounds_done(results)}"
     )
     heads = ["model", "parameters", "inference, ms", "training, ms", "one molecule, ms", "peak of training, MB"]
     table = Table(title, heads)
@@ -37,13 +44,22 @@ def _ratios(results: dict[str, Any]) -> Table:
         found = spreads.get(name)
         return "" if found is None else _spread(found)
 
-    table.add("literal transcription / paper/full", *(cell(f"paper_full_{k}_speedup_over_literal") for k in kinds))
-    for lmax in (2, 3):
-        for peer in PEERS:
-            cells = [cell(f"default_lmax{lmax}_{kind}_time_over_{peer}") for kind in kinds]
-            if any(cells):
-                table.add(f"default lmax {lmax} / {peer}", *cells)
+    def add(label: str, name: Callable[[str], str]) -> None:
+        cells = [cell(name(kind)) for kind in kinds]
+        if any(cells):
+            table.add(label, *cells)
+
+    add("literal transcription / paper/full", lambda kind: f"paper_full_{kind}_speedup_over_literal")
+    for mine, other in _pairs(results):
+        add(f"{mine} / {other}", lambda kind, mine=mine, other=other: ratio_name(mine, kind, other))
     return table
+
+
+def _pairs(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """All pairs of models that were asked for by name; of the many otherwise only some."""
+    if results["settings"].get("models") is not None:
+        return list(combinations([row["name"] for row in results["rows"]], 2))
+    return [(f"default lmax {lmax}", peer) for lmax in (2, 3) for peer in PEERS]
 
 
 def _boxes(results: dict[str, Any]) -> Table:

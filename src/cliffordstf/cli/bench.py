@@ -10,12 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from cliffordstf.bench.figures import draw
+from cliffordstf.bench.numbers import rounds_done
 from cliffordstf.bench.paper_tables import paper_tables
-from cliffordstf.bench.speed import BOXES, SpeedSettings, run_speed
+from cliffordstf.bench.speed import BOXES, FLAGSHIP, SpeedSettings, run_speed
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
+from cliffordstf.text import names_in
+from cliffordstf.train.config import parse_duration
 
 bench_app = typer.Typer(no_args_is_help=True)
 
@@ -29,17 +32,32 @@ def bench() -> None:
 
 @bench_app.command()
 def speed(
-    quick: Annotated[bool, typer.Option("--quick", help="Within eight minutes; boxes up to 10^4 atoms.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="--budget 3min, boxes up to 10^4 atoms: within eight minutes in all.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the results to this file.")] = None,
     no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other packages out.")] = False,
     all_boxes: Annotated[bool, typer.Option("--all-boxes", help="With --quick: also the box of 10^5 atoms.")] = False,
     repetitions: Annotated[int | None, typer.Option(min=3, help="Rounds of interleaved measurements.")] = None,
+    models: Annotated[
+        str | None, typer.Option(help="Time only these presets or peers, separated by commas: default,mace-l1,painn.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Time that the rounds may take in all, e.g. 3min; at least one is made.")
+    ] = None,
 ) -> None:
     """Time our models and the installed peers side by side: inference, training, latency, boxes, roofline."""
+    if no_peers and models is not None:
+        raise ConfigError("--no-peers has no meaning beside --models; name only the models that are to be timed.")
     base = SpeedSettings.quick() if quick else SpeedSettings()
-    settings = replace(base, repetitions=repetitions or base.repetitions, with_peers=not no_peers)
-    if all_boxes:
-        settings = replace(settings, boxes=BOXES)
+    settings = replace(
+        base,
+        repetitions=repetitions or base.repetitions,
+        with_peers=not no_peers,
+        boxes=BOXES if all_boxes else base.boxes,
+        budget=base.budget if budget is None else _seconds(budget),
+        models=None if models is None else names_in(models),
+    )
     console = Console()
     results = run_speed(settings, lambda text: console.print(text, highlight=False))
     if json_file is not None:
@@ -52,6 +70,16 @@ def speed(
     console.print(speed_table(results))
     if json_file is not None:
         console.print(f"written to {json_file}")
+
+
+def _seconds(budget: str) -> float:
+    try:
+        seconds = float(parse_duration(budget))
+    except ValueError as error:
+        raise ConfigError(f"--budget: {error}.") from None
+    if seconds <= 0:
+        raise ConfigError(f"--budget {budget} leaves no time; write 90s, 20min or 1.5h.")
+    return seconds
 
 
 @bench_app.command()
@@ -85,14 +113,16 @@ def table(
 
 
 def speed_table(results: dict[str, Any]) -> Table:
-    """Contenders from fast to slow, with their time relative to the first of our models of degree 3."""
+    """Contenders from fast to slow, with times relative to our model of degree 3, or to the first that was named."""
     rows = sorted(results["rows"], key=lambda row: row["training_ms"])
-    ours = next(row for row in rows if row["name"] == "default lmax 3")
+    ours = next((row for row in rows if row["name"] == FLAGSHIP), results["rows"][0])
+    times = f"x {'ours' if ours['name'] == FLAGSHIP else ours['name']}"
+    machine = results["machine"]
     table = Table(
-        title=f"{results['system']}; {results['machine']['processor']}, {results['machine']['threads']} threads"
+        title=f"{results['system']}; {machine['processor']}, {machine['threads']} threads{rounds_done(results)}"
     )
     table.add_column("model")
-    titles = ("parameters", "inference, ms", "x ours", "training, ms", "x ours", "one molecule, ms", "peak, MB")
+    titles = ("parameters", "inference, ms", times, "training, ms", times, "one molecule, ms", "peak, MB")
     for title in titles:
         table.add_column(title, justify="right")
     for row in rows:

@@ -22,6 +22,7 @@ from cliffordstf.bench.scaling_timing import scaling_timing
 from cliffordstf.bench.sweep import Job
 from cliffordstf.cli.sweeps import study
 from cliffordstf.errors import ConfigError
+from cliffordstf.text import names_in
 
 DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
 Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
@@ -53,7 +54,7 @@ def rmd17(
 ) -> Sequence[Job]:
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
     _need_a_name(overrides, recipe)
-    names = RMD17_MOLECULES if molecules == "all" else _names(molecules)
+    names = RMD17_MOLECULES if molecules == "all" else names_in(molecules)
     cells = [
         rmd17_cell(
             data,
@@ -67,7 +68,7 @@ def rmd17(
             label=recipe,
         )
         for seed in _numbers(seeds)
-        for model in _names(models)
+        for model in names_in(models)
         for molecule in names
     ]
     return cells if members == 1 else [committee(cell, members) for cell in cells]
@@ -96,8 +97,8 @@ def ablation(
             benchmark="ablation",
         )
         for seed in _numbers(seeds)
-        for molecule in _names(molecules)
-        for model in (ABLATION if models == "all" else _names(models))
+        for molecule in names_in(molecules)
+        for model in (ABLATION if models == "all" else names_in(models))
     ]
 
 
@@ -129,8 +130,8 @@ def qm9(
             label=recipe,
         )
         for seed in _numbers(seeds)
-        for model in _names(models)
-        for target in (QM9 if targets == "all" else _names(targets))
+        for model in names_in(models)
+        for target in (QM9 if targets == "all" else names_in(targets))
     ]
 
 
@@ -159,7 +160,7 @@ def molecule3d(
             label=recipe,
         )
         for seed in _numbers(seeds)
-        for model in _names(models)
+        for model in names_in(models)
     ]
 
 
@@ -210,7 +211,7 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
                 label=recipe,
             )
             for seed in _numbers(seeds)
-            for model in _names(models)
+            for model in names_in(models)
         ]
 
 
@@ -248,7 +249,7 @@ def acac(
     return [
         acac_cell(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in _numbers(seeds)
-        for model in _names(models)
+        for model in names_in(models)
     ]
 
 
@@ -279,7 +280,7 @@ def scaling(
 ) -> Sequence[Job]:
     """Train models of 10^6 and 10^7 parameters for equally many steps: step time, memory, loss."""
     _need_a_name(overrides, recipe)
-    names: Sequence[str] = _names(models)
+    names: Sequence[str] = names_in(models)
     if models == "all":
         names, missing = models_here()
         _say_missing(missing)
@@ -301,7 +302,7 @@ def physics(
     models: Annotated[str, typer.Option(help="Presets or peers, or 'all' that are installed.")] = "all",
 ) -> Sequence[Job]:
     """Measure what untrained models obey: gradients, symmetries, cells, separation, smoothness at the cutoff."""
-    names: Sequence[str] = _names(models)
+    names: Sequence[str] = names_in(models)
     if models == "all":
         names, missing = physics_models()
         _say_missing(missing)
@@ -318,11 +319,7 @@ def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
         raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
-
-
 def _numbers(text: str) -> list[int]:
-    if not all(part.isdigit() for part in _names(text)):
+    if not all(part.isdigit() for part in names_in(text)):
         raise ConfigError(f"--seeds {text} must be whole numbers separated by commas, for example 0,1,2.")
-    return [int(part) for part in _names(text)]
+    return [int(part) for part in names_in(text)]

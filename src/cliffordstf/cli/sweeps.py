@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cliffordstf.bench.elsewhere import Placed
 from cliffordstf.bench.launch import STOPPED, Launch, launch
 from cliffordstf.bench.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables import all_tables
@@ -66,7 +67,8 @@ def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
     screen = Screen(console, every=30.0)
     try:
         command = ["cliffordstf", *sys.argv[1:]]
-        outcome = launch(sweep, jobs, how, lambda text: console.print(text, highlight=False), screen, command)
+        placed = [Placed(job) for job in jobs]
+        outcome = launch(sweep, placed, how, lambda text: console.print(text, highlight=False), screen, command)
     finally:
         screen.close()
     if how.slurm is not None:

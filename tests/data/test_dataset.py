@@ -57,18 +57,34 @@ def test_neighbour_lists_are_made_once(monkeypatch, tmp_path):
     assert len(calls) == len(first)
     second = Dataset(frames(), 5.0, cache)
     assert len(calls) == len(first)
-    for a, b in zip(first.neighbour_lists, second.neighbour_lists, strict=True):
+    for a, b in ((first.neighbours(index), second.neighbours(index)) for index in range(len(first))):
         np.testing.assert_array_equal(a.senders, b.senders)
         np.testing.assert_array_equal(a.shifts, b.shifts)
     Dataset(frames(), 4.0, cache)  # another cutoff: the cache does not fit and is made anew
     assert len(calls) == 2 * len(first)
 
 
+def test_lists_without_room_are_made_when_asked_for(monkeypatch, tmp_path):
+    whole = Dataset(frames(), 5.0)
+    calls = []
+    original = dataset_module.neighbour_list
+    monkeypatch.setattr(dataset_module, "neighbour_list", lambda *a: calls.append(a) or original(*a))
+    room = int(whole.edges[:3].sum())
+    part = Dataset(frames(), 5.0, tmp_path / "lists.npz", room)
+    assert part.average_neighbours() == whole.average_neighbours()
+    assert not list(tmp_path.iterdir()), "a cache of some of the lists would be taken for all of them"
+    del calls[:]
+    for a, b in zip(whole.batches(BatchPlan(2)), part.batches(BatchPlan(2)), strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(a.batch.edges, b.batch.edges, strict=True))
+    assert len(calls) == len(part) - 3
+
+
 def test_a_damaged_cache_is_made_anew(tmp_path):
     cache = tmp_path / "lists.npz"
     for damage in (b"not a zip file", b"PK\x03\x04 cut short", b""):
         cache.write_bytes(damage)
-        assert len(Dataset(frames(2), 5.0, cache).neighbour_lists) == 2
+        data = Dataset(frames(2), 5.0, cache)
+        assert [len(data.neighbours(index).senders) for index in range(2)] == data.edges.tolist()
 
 
 def test_a_cache_may_have_any_name(tmp_path):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,17 @@ def test_known_errors_come_out_in_milli_units(potential):
     atoms = sum(len(f.structure) for f in frames)
     assert sum(element["n_atoms"] for element in metrics["per_element"].values()) == atoms
     assert sum(part["n_atoms"] for part in metrics["force_cosine_by_magnitude"]) == atoms
+
+
+def test_errors_by_tag(potential):
+    frames = [replace(f, forces=f.forces.copy(), tags=np.arange(len(f.structure)) % 2) for f in exact_frames(potential)]
+    for frame in frames:
+        frame.forces[frame.tags == 1] += 0.02
+    metrics = compute_metrics(evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(2)))
+    errors = {tag: row["force_mae_mev_per_a"] for tag, row in metrics["per_tag"].items()}
+    assert errors == pytest.approx({"0": 0, "1": 20}, abs=1e-9)
+    frames[0] = replace(frames[0], tags=None)
+    assert compute_metrics(evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(2)))["per_tag"] == {}
 
 
 def test_zero_rows(potential):

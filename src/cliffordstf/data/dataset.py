@@ -44,43 +44,49 @@ class LabelledBatch:
         )
 
 
+ROOM = 80_000_000
+"""Directed edges whose lists a data set keeps, about 4 GB; those of further frames are made when they are asked for."""
+
+
 class Dataset:
-    """Labelled structures whose neighbour lists are made once.
+    """Labelled structures whose neighbour lists are made once, as long as there is room for them.
 
     Args:
         frames: Labelled structures.
         cutoff: Å, of the neighbour lists.
         cache: A file to keep the neighbour lists in between runs; by default they live in memory only. A cache that
-            belongs to other structures or another cutoff is made anew.
+            belongs to other structures or another cutoff is made anew. Lists that have no room are not kept there.
+        room: Directed edges to keep the lists of.
     """
 
-    def __init__(self, frames: Sequence[Frame], cutoff: float, cache: Path | None = None) -> None:
+    def __init__(self, frames: Sequence[Frame], cutoff: float, cache: Path | None = None, room: int = ROOM) -> None:
         self.frames = list(frames)
         self.cutoff = cutoff
-        self._lists = self._load(cache) if cache is not None and cache.is_file() else None
-        if self._lists is None:
-            self._lists = [neighbour_list(frame.structure, cutoff) for frame in self.frames]
-            if cache is not None:
-                self._store(cache)
+        self.atoms: NDArray[np.int64] = np.array([len(frame.structure) for frame in self.frames], dtype=np.int64)
+        """Of each frame, (frames,)."""
+        stored = self._load(cache) if cache is not None and cache.is_file() else None
+        self._lists: list[NeighbourList] = []
+        """Of the first frames, as many as there is room for."""
+        self.edges: NDArray[np.int64] = np.zeros(len(self.frames), dtype=np.int64)
+        """Directed edges of each frame, (frames,)."""
+        for index in range(len(self.frames)):
+            edges = self._make(index) if stored is None else stored[index]
+            self.edges[index] = len(edges.senders)
+            room -= len(edges.senders)
+            if room >= 0:
+                self._lists.append(edges)
+        if cache is not None and stored is None and len(self._lists) == len(self):
+            self._store(cache)
 
     def __len__(self) -> int:
         return len(self.frames)
 
-    @property
-    def neighbour_lists(self) -> list[NeighbourList]:
-        """One list per frame."""
-        assert self._lists is not None
-        return self._lists
+    def neighbours(self, index: int) -> NeighbourList:
+        """The neighbour list of a frame."""
+        return self._lists[index] if index < len(self._lists) else self._make(index)
 
-    @property
-    def atoms(self) -> NDArray[np.int64]:
-        """Atoms of each frame, (frames,)."""
-        return np.array([len(frame.structure) for frame in self.frames], dtype=np.int64)
-
-    @property
-    def edges(self) -> NDArray[np.int64]:
-        """Directed edges of each frame, (frames,)."""
-        return np.array([len(edges.senders) for edges in self.neighbour_lists], dtype=np.int64)
+    def _make(self, index: int) -> NeighbourList:
+        return neighbour_list(self.frames[index].structure, self.cutoff)
 
     def average_neighbours(self) -> float:
         """Mean number of neighbours of an atom, at least one."""
@@ -89,7 +95,7 @@ class Dataset:
     def batch(self, indices: Sequence[int]) -> LabelledBatch:
         """Collate some of the frames."""
         frames = [self.frames[index] for index in indices]
-        lists = [self.neighbour_lists[index] for index in indices]
+        lists = [self.neighbours(index) for index in indices]
         energy = [np.nan if frame.energy is None else frame.energy for frame in frames]
         forces = [np.full((len(f.structure), 3), np.nan) if f.forces is None else f.forces for f in frames]
         stress = [np.full((3, 3), np.nan) if frame.stress is None else frame.stress for frame in frames]
@@ -113,7 +119,7 @@ class Dataset:
         return digest.hexdigest()
 
     def _store(self, cache: Path) -> None:
-        lists = self.neighbour_lists
+        lists = self._lists
 
         def write(target: Path) -> None:
             with target.open("wb") as stream:  # a stream, because savez would add .npz to a name

@@ -19,6 +19,8 @@ class Frame:
         forces: eV/Å, (atoms, 3).
         stress: eV/Å³, (3, 3), symmetric, positive under tension as in ASE.
         fixed: Atoms that were held in place when the labels were made, (atoms,); None where the data do not say.
+        tags: Whole numbers that sort the atoms, (atoms,), as ASE has them; in Open Catalyst 0 is a slab's inside, 1 its
+            surface and 2 the adsorbate. None where the data do not say.
         id: Whole number by which lists of structures name this one, such as the gdb index of QM9.
     """
 
@@ -27,6 +29,7 @@ class Frame:
     forces: FloatArray | None = None
     stress: FloatArray | None = None
     fixed: NDArray[np.bool_] | None = None
+    tags: NDArray[np.int64] | None = None
     id: int | None = None
 
     def __post_init__(self) -> None:
@@ -39,11 +42,12 @@ class Frame:
             raise StructureError(
                 f"{self.structure.name} has a stress of shape {self.stress.shape}; it must be a 3 x 3 matrix."
             )
-        if self.fixed is not None and self.fixed.shape != self.structure.numbers.shape:
-            raise StructureError(
-                f"{self.structure.name} has {len(self.structure)} atoms but a mask of fixed atoms of shape "
-                f"{self.fixed.shape}; it needs one entry per atom."
-            )
+        for name, values in (("a mask of fixed atoms", self.fixed), ("tags", self.tags)):
+            if values is not None and values.shape != self.structure.numbers.shape:
+                raise StructureError(
+                    f"{self.structure.name} has {len(self.structure)} atoms but {name} of shape {values.shape}; give "
+                    "one entry per atom."
+                )
 
     @property
     def has_energy(self) -> bool:

@@ -30,7 +30,8 @@ def section_html(section: ReportSection, identity: str) -> str:
         f'<section id="{identity}"><h2>{escape(section.title)} <small>{size}</small></h2>',
         warnings(section),
         f'<div class="figures">{measures_table(section)}{"".join(_figures(section))}</div>',
-        _element_details(section),
+        _group_details(section, "element"),
+        _group_details(section, "tag"),
         _worst(evaluation, f"{identity}-viewer"),
         "</section>",
     ]
@@ -71,9 +72,10 @@ def _elements_caption(per_element: dict[str, dict[str, object]]) -> tuple[str, t
     return caption, (FIGURE_SIZE[0], max(FIGURE_SIZE[1], 0.8 + 0.19 * shown))
 
 
-def _element_details(section: ReportSection) -> str:
-    per_element = section.metrics.get("per_element") or {}
-    if not plots.shown_elements(per_element):
+def _group_details(section: ReportSection, group: str) -> str:
+    """Force errors of the atoms of each element or tag, folded away."""
+    found = section.metrics.get(f"per_{group}") or {}
+    if not plots.shown_elements(found):
         return ""
     rows = [
         [
@@ -83,10 +85,10 @@ def _element_details(section: ReportSection) -> str:
             number_cell(row.get("zero_force_mae_mev_per_a")),
             number_cell(row.get("force_cosine"), cosine_text(row.get("force_cosine"))),
         ]
-        for name, row in per_element.items()
+        for name, row in found.items()
     ]
-    headers = ["element", "atoms", "force MAE (meV/Å)", "zero row (meV/Å)", "force cosine"]
-    return f"<details><summary>Numbers by element</summary>{table(headers, rows, sortable=True)}</details>"
+    headers = [group, "atoms", "force MAE (meV/Å)", "zero row (meV/Å)", "force cosine"]
+    return f"<details><summary>Numbers by {group}</summary>{table(headers, rows, sortable=True)}</details>"
 
 
 def _worst(evaluation: Evaluation, viewer: str) -> str:

@@ -1,13 +1,13 @@
 """Run a potential over a data set."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cliffordstf.data.dataset import BatchPlan, Dataset, LabelledBatch
+from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.references import References, composition_matrix
 from cliffordstf.data.structure import FloatArray
 from cliffordstf.model.committee import Committee
@@ -56,6 +56,14 @@ def own_constant_energy(dataset: Dataset) -> FloatArray:
     return np.asarray(matrix @ solution)
 
 
+class Labels(NamedTuple):
+    """Those of a batch."""
+
+    energy: Tensor
+    forces: Tensor
+    stress: Tensor
+
+
 def evaluate(
     potential: Potential | Committee,
     dataset: Dataset,
@@ -74,10 +82,11 @@ def evaluate(
     """
     device = potential.species_of_number.device
     wants_stress = any(frame.has_stress for frame in dataset.frames)
-    found: list[tuple[Prediction, LabelledBatch]] = []
+    found: list[tuple[Prediction, Labels]] = []
     for labels in dataset.batches(plan):
         prediction = potential(labels.batch.to(device), stress=wants_stress)
-        found.append((prediction, labels))
+        # Not the batch itself: its edges would stay in memory for the whole data set.
+        found.append((prediction, Labels(labels.energy, labels.forces, labels.stress)))
         if progress is not None:
             progress(labels.batch.size)
     atoms = dataset.atoms

@@ -3,11 +3,13 @@
 Energies are compared in meV, forces in meV/Å, stress in meV/Å³. Thresholds of EwT and EFwT are in eV and eV/Å.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from ase.data import chemical_symbols
+from numpy.typing import NDArray
 
 from cliffordstf.data.structure import FloatArray
 from cliffordstf.train.evaluation import Evaluation
@@ -32,7 +34,8 @@ def compute_metrics(evaluation: Evaluation) -> dict[str, Any]:
         "energy_within_threshold": _within(evaluation, forces=False),
         "energy_and_forces_within_threshold": _within(evaluation, forces=True),
         "thresholds": {"energy_ev": ENERGY_WITHIN, "force_ev_per_a": FORCE_WITHIN},
-        "per_element": _per_element(evaluation),
+        "per_element": _by_group(evaluation, evaluation.numbers, lambda number: chemical_symbols[number]),
+        "per_tag": {} if (tags := _tags(evaluation)) is None else _by_group(evaluation, tags, str),
     }
 
 
@@ -128,14 +131,25 @@ def _within(evaluation: Evaluation, forces: bool) -> float | None:
     return float(good[usable].mean()) if usable.any() else None
 
 
-def _per_element(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+def _tags(evaluation: Evaluation) -> NDArray[np.int64] | None:
+    """Of all atoms, (all atoms,); None unless every structure has them and they tell atoms apart."""
+    tags = [frame.tags for frame in evaluation.frames if frame.tags is not None]
+    if len(tags) < len(evaluation.frames) or len(np.unique(joined := np.concatenate(tags))) == 1:
+        return None
+    return joined
+
+
+def _by_group(
+    evaluation: Evaluation, groups: NDArray[np.int64], name: Callable[[int], str]
+) -> dict[str, dict[str, Any]]:
+    """Force errors of the atoms of each group; groups (all atoms,)."""
     labels = evaluation.force_labels
     error = np.abs(evaluation.forces - labels)
     cosine = force_cosines(evaluation)
     result = {}
-    for number in np.unique(evaluation.numbers):
-        here = evaluation.numbers == number
-        result[chemical_symbols[number]] = {
+    for group in np.unique(groups).tolist():
+        here = groups == group
+        result[name(group)] = {
             "n_atoms": int(here.sum()),
             "force_mae_mev_per_a": _scaled(_mean(error[here], labels[here])),
             "force_cosine": _mean(cosine[here], labels[here].sum(axis=1)),

@@ -47,6 +47,10 @@ def test_fixed_atoms_from_the_mask_or_else_the_tags(tmp_path):
     assert read_frames(shard(tmp_path, 1, constraint=False))[0][0].fixed.tolist() == [True, True, False, False]
 
 
+def test_tags_of_a_shard(tmp_path):
+    assert read_frames(shard(tmp_path))[0][0].tags.tolist() == [0, 0, 1, 2]
+
+
 def test_files_that_do_not_belong_together(tmp_path):
     with pytest.raises(DataError, match=r"0\.extxyz\.xz holds 2 structures but 0\.txt\.xz has 1 lines"):
         read_frames(shard(tmp_path, lines=["random12,frame3,-10.5"]))

@@ -7,7 +7,7 @@ import numpy as np
 from ase.calculators.calculator import all_properties
 from ase.db import connect
 
-from cliffordstf.data.readers.constraints import described, fixed_atoms
+from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
 
 _NO_ENERGIES = {"d", "debye", "ghz", "a0^2", "a0^3", "bohr^2", "bohr^3", "a0a0", "a0a0a0", "cal/mol/k", "calmol^-1k^-1"}
@@ -48,6 +48,7 @@ def record_from_row(row: Any) -> Record:
         cell=np.asarray(row.cell, dtype=np.float64),
         pbc=np.asarray(row.pbc, dtype=bool),
         fixed=fixed_atoms(described(row.constraints), len(row.numbers)),
+        tags=atom_tags(row.get("tags")),
     )
 
 

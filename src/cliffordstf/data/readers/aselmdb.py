@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.constraints import fixed_atoms
 from cliffordstf.data.readers.lmdb_file import numbered_keys, open_lmdb
+from cliffordstf.data.readers.per_atom import atom_tags, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
 
@@ -65,6 +65,7 @@ def _record(row: dict[str, Any]) -> Record:
         cell=np.asarray(row.get("cell", np.zeros((3, 3))), dtype=np.float64).reshape(3, 3),
         pbc=np.broadcast_to(np.asarray(row.get("pbc", False), dtype=bool), (3,)),
         fixed=fixed_atoms(row.get("constraints") or (), len(row["numbers"])),
+        tags=atom_tags(row.get("tags")),
         id=_system(extra.get("sid")),
     )
 

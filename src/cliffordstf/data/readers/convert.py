@@ -96,6 +96,7 @@ def _to_frame(record: Record, chosen: Chosen, units: FileUnits, name: str) -> Fr
         forces=None if forces is None else np.asarray(forces, dtype=np.float64) * force_factor(units.forces),
         stress=_stress(record, chosen, units, abs(float(np.linalg.det(cell)))),
         fixed=record.fixed,
+        tags=record.tags,
         id=record.id,
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from ase.io.extxyz import read_xyz
 
 from cliffordstf.data.readers.compression import open_text
-from cliffordstf.data.readers.constraints import described, fixed_atoms
+from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
 
@@ -41,7 +41,7 @@ def read(path: Path, limit: int | None) -> Contents:
 def record_from_atoms(atoms: "Atoms") -> Record:
     """Everything an ASE object knows. Calculator results are raw: ASE would zero the forces on fixed atoms."""
     results = dict(atoms.calc.results) if atoms.calc is not None else {}
-    arrays = {key: value for key, value in atoms.arrays.items() if key not in ("numbers", "positions")}
+    arrays = {key: value for key, value in atoms.arrays.items() if key not in ("numbers", "positions", "tags")}
     return Record(
         numbers=atoms.get_atomic_numbers(),
         positions=atoms.get_positions(),
@@ -49,6 +49,7 @@ def record_from_atoms(atoms: "Atoms") -> Record:
         cell=np.asarray(atoms.get_cell().array),
         pbc=atoms.get_pbc(),
         fixed=fixed_atoms(described(atoms.constraints), len(atoms)),
+        tags=atom_tags(atoms.arrays.get("tags")),
     )
 
 

@@ -69,5 +69,4 @@ def _completed(record: Record, system: str, frame: str, reference: str) -> Recor
 
 
 def _from_tags(record: Record) -> "np.ndarray[tuple[int], np.dtype[np.bool_]] | None":
-    tags = record.properties.get("tags")
-    return None if tags is None else np.asarray(tags) == SUBSURFACE
+    return None if record.tags is None else record.tags == SUBSURFACE

@@ -7,11 +7,12 @@ import numpy as np
 
 from cliffordstf.data.readers.compression import EVERYTHING, first_bytes
 from cliffordstf.data.readers.lmdb_file import numbered_keys, open_lmdb
+from cliffordstf.data.readers.per_atom import atom_tags
 from cliffordstf.data.readers.pickles import CODE, GraphObject, load_pickle, plain
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
 
-_STRUCTURE = {"pos", "cell", "atomic_numbers", "natoms", "fixed"}
+_STRUCTURE = {"pos", "cell", "atomic_numbers", "natoms", "fixed", "tags"}
 _GRAPH = {"x", "edge_index", "edge_attr", "cell_offsets", "normal", "face", "distances", "neighbors"}
 _NAMES = {"sid", "fid", "id"}
 _LABELS = {"y": "energy", "force": "forces"}
@@ -80,6 +81,7 @@ def _record(item: Any, where: str) -> Record:
         pbc=np.ones(3, dtype=bool),
         label=", ".join(f"{key} {name}" for key, name in names.items()),
         fixed=np.asarray(values["fixed"]).astype(bool).reshape(-1) if "fixed" in values else None,
+        tags=atom_tags(values.get("tags")),
         id=int(system) if system.isdigit() else None,
     )
 

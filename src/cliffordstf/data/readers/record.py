@@ -30,6 +30,7 @@ class Record:
         pbc: Periodic directions, (3,).
         label: What the file calls this structure, if it has a name of its own.
         fixed: Atoms that were held in place, (atoms,); None where the file does not say.
+        tags: Whole numbers that sort the atoms, (atoms,); None where the file does not say.
         id: Whole number by which lists name this structure: gdb index, system id of Open Catalyst, PubChem's cid.
     """
 
@@ -40,6 +41,7 @@ class Record:
     pbc: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(3, dtype=bool))
     label: str = ""
     fixed: NDArray[np.bool_] | None = None
+    tags: NDArray[np.int64] | None = None
     id: int | None = None
 
 

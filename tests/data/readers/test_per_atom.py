@@ -1,4 +1,4 @@
-"""Which atoms are fixed, from every format of ASE; their forces stay as they were calculated."""
+"""Which atoms are fixed, and tags, from every format of ASE; forces stay as they were calculated."""
 
 import json
 import zlib
@@ -13,7 +13,7 @@ from ase.constraints import FixAtoms, FixBondLength, FixCartesian
 from ase.db import connect
 
 from cliffordstf.data.readers import read_frames
-from cliffordstf.data.readers.constraints import described, fixed_atoms
+from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 
 
 def copper(*constraints):
@@ -36,6 +36,7 @@ def test_an_atom_is_fixed_only_in_all_directions():
 @pytest.mark.parametrize("name", ["a.traj", "a.db", "a.extxyz"])
 def test_trap_5_forces_on_fixed_atoms_are_kept(tmp_path, name):
     atoms = copper(FixAtoms([1, 3]))
+    atoms.set_tags([0, 2, 1, 0])
     if name.endswith(".db"):
         with connect(tmp_path / name) as database:
             database.write(atoms)
@@ -43,6 +44,7 @@ def test_trap_5_forces_on_fixed_atoms_are_kept(tmp_path, name):
         ase.io.write(tmp_path / name, atoms)
     frame = read_frames(tmp_path / name)[0][0]
     assert frame.fixed.tolist() == [False, True, False, True]
+    assert frame.tags.tolist() == [0, 2, 1, 0]
     np.testing.assert_allclose(frame.forces, np.arange(12.0).reshape(4, 3) + 1)
 
 
@@ -54,13 +56,22 @@ def test_ase_lmdb(tmp_path):
         "cell": atoms.cell.array.tolist(),
         "pbc": [True] * 3,
         "constraints": described([FixAtoms([2])]),
+        "tags": [0, 1, 2, 2],
         "energy": -1.0,
     }
     environment = lmdb.open(str(tmp_path / "a.aselmdb"), subdir=False, map_size=2**20, lock=False)
     with environment.begin(write=True) as transaction:
         transaction.put(b"1", zlib.compress(json.dumps(row).encode()))
     environment.close()
-    assert read_frames(tmp_path / "a.aselmdb")[0][0].fixed.tolist() == [False, False, True, False]
+    frame = read_frames(tmp_path / "a.aselmdb")[0][0]
+    assert frame.fixed.tolist() == [False, False, True, False]
+    assert frame.tags.tolist() == [0, 1, 2, 2]
+
+
+def test_tags_are_whole_numbers_or_none_of_ours():
+    assert atom_tags([0.0, 2.0]).tolist() == [0, 2]
+    for other in (None, ["surface", "bulk"], [0.5, 1.0], []):
+        assert atom_tags(other) is None
 
 
 def test_real_relaxation(real_data):

@@ -1,4 +1,4 @@
-"""Atoms that are held in place, from constraints as ASE writes them."""
+"""What files say about single atoms: those held in place, from constraints as ASE writes them, and tags."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -31,3 +31,11 @@ def fixed_atoms(constraints: Iterable[Mapping[str, Any]], n_atoms: int) -> NDArr
 def described(constraints: Iterable[Any]) -> list[dict[str, Any]]:
     """Constraint objects of ASE as dictionaries; those that cannot be written as such are left out."""
     return [constraint.todict() for constraint in constraints if hasattr(constraint, "todict")]
+
+
+def atom_tags(values: Any) -> NDArray[np.int64] | None:
+    """Whole numbers that sort the atoms, (atoms,); None where there are none, or where they are something else."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf" or not array.size or not np.array_equal(array, np.rint(array)):
+        return None
+    return array.astype(np.int64).reshape(-1)

@@ -53,6 +53,15 @@ OC20 = DataSet(
                 97 * _GB,
             ),
         ),
+        # Energies of clean slab and free adsorbate by system, for relaxations that hold total energies.
+        "reference": (
+            RemoteFile(
+                "oc20_ref.pkl",
+                (f"{_BASE}/oc22/oc20_ref.pkl",),
+                exact=False,
+                checksums=("md5:043e1e0b0cce64c62f01a8563dbc3178",),
+            ),
+        ),
     },
     default=("s2ef-200k", "val_id"),
     commands=(

@@ -25,6 +25,7 @@ from cliffordstf.train.run import resume, train
 from cliffordstf.verify import physics, symmetries
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 from tests.zoo.expected import MANY_ELEMENTS, NARROW, NATURE, PARAMETERS, SMOOTHNESS, WIDTHS, Nature
+from tests.zoo.weights import move_weights
 
 ELEMENTS = (1, 6, 8)
 
@@ -49,12 +50,9 @@ NAMES = [name for name in zoo.names() if not name.endswith(("-md17", "-oc", "-qm
 
 @functools.cache
 def narrow(name: str, dtype: torch.dtype = torch.float64) -> Potential:
-    """A narrow peer with no weight at zero, as after training: a bias that starts at zero hides what it does."""
+    """A narrow peer with no weight at its initial value."""
     potential = zoo.build(name, ELEMENTS, seed=0, dtype=dtype, **options(name)).eval()
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weight in potential.parameters():
-            weight.add_(torch.randn(weight.shape, generator=generator), alpha=0.1)
+    move_weights(potential)
     return potential
 
 

@@ -178,17 +178,19 @@ def test_the_whole_benchmark_in_small(monkeypatch):
     assert results["ratios"]["paper_full_training_speedup_over_literal"] > 0
     assert results["boxes"][0]["microseconds_per_atom"] > 0
     assert results["seconds"] > 0
-    assert results["rounds"]["done"]["inference"] == [3, 3]
+    fewest, most = results["rounds"]["done"]["training"]
+    assert 2 <= fewest <= most <= 3  # on a busy machine slow contenders drop out after the second round
     assert said
     assert [table.title.partition(":")[0].partition(",")[0] for table in speed_tables(results)][1:] == [
         "Ratios of times", "Periodic box", "Roofline", "Profile of default lmax 3"
     ]  # fmt: skip
-    assert "no budget, rounds: inference 3, training 3, latency 15" in speed_tables(results)[0].title
+    assert "; no budget, rounds: inference " in speed_tables(results)[0].title
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """One molecule, models for few elements, and no MACE."""
+    """One molecule, models for few elements, no MACE, and peaks of the machine that need not be measured."""
+    monkeypatch.setattr(speed, "measure_machine", lambda: Machine(gflops=1e6, bandwidth=1e5))
     monkeypatch.setattr(speed, "MOLECULES", 1)
     monkeypatch.setattr(contenders, "ELEMENTS", (1, 6, 8))
     monkeypatch.setattr(contenders, "available", lambda name: f"no {name} here." if name.startswith("mace") else None)
@@ -206,12 +208,12 @@ def test_only_chosen_models_are_timed_and_compared(tiny):
     assert [row["name"] for row in results["rows"]] == names
     assert results["peers_not_installed"] == {"mace-l1": "no mace-l1 here."}
     assert "3 contenders; not installed: mace-l1" in said
-    pairs = {(names[0], names[1]), (names[0], names[2]), (names[1], names[2])}
+    pairs = [(names[0], names[1]), (names[0], names[2]), (names[1], names[2])]
     kinds = ("inference", "training", "latency")
     assert set(results["ratios"]["spread"]) == {speed.ratio_name(a, kind, b) for a, b in pairs for kind in kinds}
     assert results["boxes"] == []
     tables = speed_tables(results)
-    assert [row[0] for row in tables[1].rows] == [f"{a} / {b}" for a, b in sorted(pairs, key=lambda p: names.index(p[0]))]
+    assert [row[0] for row in tables[1].rows] == [f"{a} / {b}" for a, b in pairs]
     assert tables[2].title.endswith("edge operator of default/small")
     assert tables[3].title.startswith("Profile of default/small")
 
@@ -224,8 +226,8 @@ def test_without_a_default_model_there_is_no_roofline(tiny):
 
 def test_names_are_checked_before_anything_is_measured(monkeypatch):
     monkeypatch.setattr(speed, "measure_machine", lambda: pytest.fail("measured"))
-    with pytest.raises(ConfigError, match=r"there is no preset 'mace-1l' \(did you mean 'mace-l1'\?\)"):
-        run("default", "mace-1l")
+    with pytest.raises(ConfigError, match=r"there is no preset 'painnn' \(did you mean 'painn'\?\)"):
+        run("default", "painnn")
 
 
 def test_nothing_to_time_says_what_to_install(tiny):

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cliffordstf.bench.speed import BOXES, FLAGSHIP, QUICK, SpeedSettings
+from cliffordstf.cli import bench
+from cliffordstf.cli.main import app
+from cliffordstf.errors import ConfigError
+
+RUNNER = CliRunner()
+
+
+def measured(*names: str) -> dict:
+    """What a run might give."""
+    times = {"inference_ms": 10.0, "training_ms": 40.0, "latency_ms": 2.0, "training_peak_mb": None}
+    return {
+        "system": "aspirin",
+        "machine": {"processor": "one", "threads": 1},
+        "rounds": {"budget_s": 90.0, "done": {"inference": [2, 3]}},
+        "rows": [{"name": name, "parameters": 1_000, **times} for name in names],
+    }
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[SpeedSettings]:
+    """Settings of the runs that were asked for and not made."""
+    found: list[SpeedSettings] = []
+
+    def run(settings, say):
+        found.append(settings)
+        return measured(*(settings.models or (FLAGSHIP,)))
+
+    monkeypatch.setattr(bench, "run_speed", run)
+    return found
+
+
+def test_models_and_budget_are_handed_on(asked):
+    result = RUNNER.invoke(app, ["bench", "speed", "--models", "default, mace-l1,painn", "--budget", "1.5min"])
+    assert result.exit_code == 0
+    assert asked == [SpeedSettings(models=("default", "mace-l1", "painn"), budget=90.0)]
+    assert "budget 1.5 min, rounds: inference 2 to 3" in " ".join(result.output.split())
+    assert bench.speed_table(measured("painn", "default")).columns[3].header == "x painn"
+
+
+def test_quick_is_a_budget_that_can_be_replaced(asked):
+    RUNNER.invoke(app, ["bench", "speed", "--quick"])
+    RUNNER.invoke(app, ["bench", "speed", "--quick", "--budget", "20s", "--all-boxes"])
+    RUNNER.invoke(app, ["bench", "speed"])
+    assert [settings.budget for settings in asked] == [QUICK, 20.0, None]
+    assert [settings.repetitions for settings in asked] == [5, 5, 15]
+    assert [settings.boxes for settings in asked] == [BOXES[:3], BOXES, BOXES]
+    assert all(settings.models is None for settings in asked)
+    assert bench.speed_table(measured("default lmax 1", FLAGSHIP)).columns[3].header == "x ours"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--models", "default,pain"], r"no preset 'pain' \(did you mean 'painn'\?\)"),
+        (["--budget", "soon"], "--budget: 'soon' is not a duration; write 90s, 20min or 1.5h"),
+        (["--budget", "0s"], "--budget 0s leaves no time"),
+        (["--models", "default", "--no-peers"], "--no-peers has no meaning beside --models"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(options, message, tmp_path):
+    file = tmp_path / "speed.json"
+    with pytest.raises(ConfigError, match=message):
+        RUNNER.invoke(app, ["bench", "speed", "--json", str(file), *options], catch_exceptions=False)
+    assert not Path(file).exists()

@@ -7,6 +7,7 @@ needs one of them is handed to its interpreter and answers like any other.
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -139,7 +140,7 @@ def _send(python: str, job: Job, directory: Path) -> dict[str, Any] | None:
         with process, on_signals(lambda *_: process.terminate()):
             code = process.wait()
         answer = Path(folder, ANSWER)
-        if code in (STOPPED, -15):
+        if code in (STOPPED, -signal.SIGTERM):
             return None
         if code or not answer.is_file():
             raise SweepError(f"{python} ended with exit code {code}; what it said stands above.")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.structure import element_numbers
@@ -30,6 +30,7 @@ class Cell:
         config: The run. Its test set is evaluated once, at the end.
         tests: Files of further test sets by name, evaluated with it.
         held_out: What the run's own test set is called beside these, if it belongs there.
+        judged_by: Which of the run's own sets its metrics are of.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Cell:
     config: TrainConfig
     tests: dict[str, Path] = field(default_factory=dict)
     held_out: str | None = None
+    judged_by: Literal["test", "validation"] = "test"
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
         """Train, or go on training; the result, or None if a signal stopped it."""
@@ -80,7 +82,7 @@ class Cell:
             "machine": provenance["machine"],
             "data": provenance["data"],
             "config": _without_folders(self.config.model_dump(mode="json")),
-            "metrics": result.metrics.get("test", {}),
+            "metrics": result.metrics.get(self.judged_by, {}),
             "tests": own | {name: self._evaluate(result, file) for name, file in self.tests.items()},
             "history": _curve(result.history),
         }

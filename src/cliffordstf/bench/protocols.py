@@ -1,12 +1,13 @@
 """How a benchmark trains its models. Three protocols, kept apart.
 
-`sound` is our recipe for every model, `paper` what the paper states for every model, `recommended` what the authors of
-each model use. All of them are options of `train`, so that a result's config says everything.
+`sound` is our recipe for every model, with the learning rate that suits its family; `paper` what the paper states for
+every model, `recommended` what the authors of each model use. All of them are options of `train`, so that a result's
+config says everything.
 """
 
 from typing import Literal, get_args
 
-from cliffordstf.bench.recommended import recommended_options
+from cliffordstf.bench.recommended import family_of, recommended_options
 from cliffordstf.errors import ConfigError
 from cliffordstf.text import did_you_mean
 
@@ -14,6 +15,10 @@ Protocol = Literal["sound", "paper", "recommended"]
 
 KCAL_PER_MOL = 0.0433641153
 """eV."""
+
+SOUND_RATES: dict[str, float] = {}
+"""Learning rates of families that want another one than ours, by validation error in `bench rates` (docs/rates.md):
+weights that start with unit variance, as e3nn's do, want larger steps."""
 
 _PAPER_OPTIMISER = (
     "optimizer.name=adam",
@@ -86,7 +91,7 @@ _PAPER: dict[str, tuple[str, ...]] = {
 
 
 def protocol_options(protocol: str, benchmark: str, model: str) -> tuple[str, ...]:
-    """Options of `train` for a protocol; none for `sound`, which is what `train` does by itself.
+    """Options of `train` for a protocol; `sound` is what `train` does by itself, at most with another learning rate.
 
     Args:
         protocol: `sound`, `paper` or `recommended`.
@@ -103,7 +108,16 @@ def protocol_options(protocol: str, benchmark: str, model: str) -> tuple[str, ..
         )
     if protocol == "recommended":
         return recommended_options(benchmark, model)
-    return _PAPER[benchmark] if protocol == "paper" else ()
+    if protocol == "paper":
+        return _PAPER[benchmark]
+    rate = sound_rate(model)
+    return () if rate is None else (f"optimizer.learning_rate={rate:g}",)
+
+
+def sound_rate(model: str) -> float | None:
+    """Learning rate of a peer in `sound`; None where it is that of `train` itself."""
+    family = family_of(model, SOUND_RATES)
+    return None if family is None else SOUND_RATES[family]
 
 
 def recipe_name(protocol: str, model: str, label: str | None = None) -> str:

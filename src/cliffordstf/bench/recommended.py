@@ -4,6 +4,7 @@ Every setting stands where `Settings.source` says. What `train` has no word for,
 translated, is listed in docs/bench.md; families and benchmarks without a published setting are not here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,7 +40,7 @@ def recommended_options(benchmark: str, model: str) -> tuple[str, ...]:
         if PRESETS[model]["profile"] == "default":
             return ()  # what `train` does by itself is our own recommendation
         raise ConfigError(f"what '{model}' is trained with is stated in its paper; use --protocol paper.")
-    family = next((name for name in RECOMMENDED if model == name or model.startswith(f"{name}-")), None)
+    family = family_of(model, RECOMMENDED)
     if family is None:
         raise ConfigError(f"no settings by the authors of '{model}' are known here; use --protocol sound or paper.")
     known = RECOMMENDED[family]
@@ -49,6 +50,11 @@ def recommended_options(benchmark: str, model: str) -> tuple[str, ...]:
             "use --protocol sound or paper."
         )
     return known[benchmark].options
+
+
+def family_of(model: str, families: Iterable[str]) -> str | None:
+    """The one of some families that a peer belongs to; None if it is none of them."""
+    return next((name for name in families if model == name or model.startswith(f"{name}-")), None)
 
 
 def _optimiser(

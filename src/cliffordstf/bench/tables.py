@@ -7,6 +7,7 @@ from cliffordstf.bench.catalysis import catalysis_table
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.physics import physics_table
+from cliffordstf.bench.rates import rates_tables
 from cliffordstf.bench.rmd17 import rmd17_table
 from cliffordstf.bench.scalar import scalar_table
 from cliffordstf.bench.scaling_table import scaling_tables
@@ -17,13 +18,16 @@ MANY = 4
 """From so many models on, models are rows and molecules are columns."""
 
 
+BENCHMARKS = (
+    "rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics", "rates"
+)  # fmt: skip
+"""What results may say that they belong to."""
+
+
 def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     """The tables of results that may belong to several benchmarks."""
     tables: list[Table] = []
-    of = {
-        name: [r for r in results if r.get("benchmark") == name]
-        for name in ("rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics")
-    }
+    of = {name: [r for r in results if r.get("benchmark") == name] for name in BENCHMARKS}
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
         own = [result for result in of["rmd17"] if result["train"] == size]
         if len({result["model"] for result in own}) < MANY:
@@ -44,6 +48,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     tables.extend(scaling_tables(of["scaling"]))
     if of["physics"]:
         tables.append(physics_table(of["physics"]))
+    tables.extend(rates_tables(of["rates"]))
     for result in results:
         if "roofline" in result:
             tables.extend(speed_tables(result))

@@ -15,6 +15,7 @@ from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.physics import PhysicsJob
 from cliffordstf.bench.physics import models_here as physics_models
 from cliffordstf.bench.published import RMD17_MOLECULES
+from cliffordstf.bench.rates import rates_cell
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
 from cliffordstf.bench.scaling import FAMILIES, models_here, scaling_cell
@@ -99,6 +100,26 @@ def ablation(
         for seed in _numbers(seeds)
         for molecule in names_in(molecules)
         for model in (ABLATION if models == "all" else names_in(models))
+    ]
+
+
+@study()
+def rates(
+    overrides: Overrides = None,
+    data: DataFolder = Path("data/rmd17"),
+    molecules: Annotated[str, typer.Option(help="Names separated by commas.")] = "ethanol",
+    models: Models = "default",
+    rates: Annotated[str, typer.Option(help="Learning rates separated by commas.")] = "0.00125,0.005,0.02",
+    budget: Budget = "3min",
+    seeds: Seeds = "0",
+) -> Sequence[Job]:
+    """Try learning rates in short runs on rMD17; validation frames judge, test sets are not looked at."""
+    return [
+        rates_cell(data, molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
+        for seed in _numbers(seeds)
+        for molecule in names_in(molecules)
+        for model in names_in(models)
+        for rate in _rates(rates)
     ]
 
 
@@ -317,6 +338,16 @@ def _say_missing(missing: dict[str, str]) -> None:
 def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
     if overrides and recipe is None:
         raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
+
+
+def _rates(text: str) -> list[float]:
+    try:
+        values = [float(part) for part in names_in(text)]
+    except ValueError:
+        values = []
+    if not values or not all(0 < value < float("inf") for value in values):
+        raise ConfigError(f"--rates {text} must be positive numbers separated by commas, for example 0.005,0.02.")
+    return values
 
 
 def _numbers(text: str) -> list[int]:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-oc bench-scaling clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-physics  the table of docs/physics.md: what ours and every peer obey"
 	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 17 hours; stop and go on at any time"
+	@echo "make bench-rates  DATA=folder of rMD17: which learning rate the families of the zoo want, about an hour"
 	@echo "make bench-leaderboard  DATA=folder of rMD17: every model of the zoo for ten minutes, about six hours"
 	@echo "make bench-acac, bench-nve, bench-ablation  DATA=folder: extrapolation, long dynamics, the paper's ablation"
 	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of four models"
@@ -92,6 +93,14 @@ bench-rmd17: $(STAMP)
 	$(RMD17) --molecules ethanol,aspirin --models paper/clifford --recipe "paper/clifford conservative" model.forces=conservative
 	$(RMD17) --molecules ethanol --models paper/full --protocol paper --train 900
 	$(BIN)/cliffordstf bench table --results results/rmd17 --out docs/rmd17.md --figure docs/rmd17.png
+
+# Learning rates by validation error; what came out stands in bench/protocols.py.
+RATES = $(BIN)/cliffordstf bench rates --data $(DATA)
+bench-rates: setup peers
+	$(RATES) --models mace-l1,nequip-l1 --rates 0.005,0.02,0.05
+	$(RATES) --models ictp-l1 --rates 0.005,0.02
+	$(RATES) --models equiformer-l2,painn,visnet,gotennet,tensornet --rates 0.00125,0.005 --budget 2min
+	$(BIN)/cliffordstf bench table --results results/rates --out docs/rates.md
 
 # Every model with the same data, time and protocol.
 ZOO = default,paper/full,paper/clifford,mace-l1,mace-l2,mace-l3,nequip-l1,painn,schnet,tensornet,torchmd-et,visnet,gotennet

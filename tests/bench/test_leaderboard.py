@@ -40,6 +40,7 @@ def test_a_preset_with_the_settings_of_a_table_is_its_row_there_and_only_there()
     assert paper_value("rmd17_cosine", "paper/clifford-md17", "aspirin") is not None
     assert paper_value("qm9", "equiformer-l4-oc", "U0") is None
     assert paper_value("scaling", "equiformer-l2-10m", "oc20 s2ef energy").value == 1.244
+    assert paper_value("scaling", "equiformer-l2-10m-oc", "oc20 s2ef energy").value == 1.244
     table = leaderboard([result("mace-l1-md17", 9.0)], 950, 600.0, "sound")
     assert table.rows[0][5:7] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
 

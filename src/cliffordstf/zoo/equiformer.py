@@ -137,6 +137,9 @@ def _load() -> tuple[Any, Any]:
         return upstream(f"{models}.equiformer_v2.equiformer_v2"), wigner_3j
 
 
+_TEN_MILLION = {"channels": 160, "lmax": 2, "layers": 6, "hidden_channels": 80, "ffn_channels": 280}
+"""Parameters, by the paper's widths for its scaling check."""
+
 FAMILY = Family(
     packages=("fairchem-core==1.10.0", "torch-geometric==2.8.1", "e3nn==0.6.0"),
     load=_load,
@@ -151,7 +154,8 @@ FAMILY = Family(
         **rows("equiformer-l4", "md17", channels=14, lmax=4, cutoff=6.0),
         **rows("equiformer-l4", "oc", channels=18, lmax=4, cutoff=6.0),
         **rows("equiformer-l4", "qm9", channels=30, lmax=4, cutoff=6.0),
-        "equiformer-l2-10m": {"channels": 160, "lmax": 2, "layers": 6, "hidden_channels": 80, "ffn_channels": 280},
+        "equiformer-l2-10m": _TEN_MILLION,
+        **rows("equiformer-l2-10m", "oc", **_TEN_MILLION, cutoff=6.0),
     },
     forces="direct",
 )

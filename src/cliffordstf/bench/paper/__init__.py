@@ -17,7 +17,7 @@ _IN_KCAL = {"rmd17_forces": None, "rmd17_energy": None, "ablation": ("forces", "
 
 _SETTINGS = {
     **dict.fromkeys(("rmd17_forces", "rmd17_energy", "rmd17_cosine", "wallclock"), "-md17"),
-    **dict.fromkeys(("oc20", "oc22"), "-oc"),
+    **dict.fromkeys(("oc20", "oc22", "scaling"), "-oc"),
     "qm9": "-qm9",
 }
 """Tables, and how presets with the settings that their numbers were found with end."""

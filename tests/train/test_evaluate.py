@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import cliffordstf
 from cliffordstf.data.dataset import BatchPlan, Dataset
@@ -123,3 +125,31 @@ def test_stress_is_evaluated_where_it_is_labelled(potential):
     frames = [Frame(crystal, stress=stress + 0.002), Frame(random_cluster((1, 6, 8)), energy=1.0)]
     metrics = compute_metrics(evaluate(potential, Dataset(frames, 5.0), BatchPlan(2)))
     assert metrics["stress_mae_mev_per_a3"] == pytest.approx(2.0)
+
+
+class Unsteady(nn.Module):
+    """Dropout, running statistics and a part that is always evaluated, in front of a model."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.dropout, self.norm, self.frozen = nn.Dropout(0.5), nn.BatchNorm1d(1), nn.Dropout(0.5).eval()
+
+    def forward(self, *arguments):
+        output = self.model(*arguments)
+        energies = self.frozen(self.norm(self.dropout(output.atom_energies[:, None])))[:, 0]
+        return replace(output, atom_energies=energies)
+
+
+def test_evaluation_has_no_dropout_and_leaves_statistics_and_modes_alone(potential):
+    data = Dataset(exact_frames(potential), potential.cutoff)
+    potential.model = Unsteady(potential.model).double()
+    potential.train()
+    potential.model.frozen.eval()
+    before = potential.model.norm.running_mean.clone()
+    first, second = (evaluate(potential, data, BatchPlan(3)) for _ in range(2))
+    np.testing.assert_array_equal(first.energy, second.energy)
+    assert torch.equal(potential.model.norm.running_mean, before)
+    assert potential.training
+    assert potential.model.norm.training
+    assert not potential.model.frozen.training

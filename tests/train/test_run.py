@@ -16,9 +16,14 @@ from ase import Atoms
 from ase.io import read, write
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 
+from cliffordstf.data.batch import Batch
 from cliffordstf.errors import ConfigError, DataError, ModelFileError
+from cliffordstf.model import family
+from cliffordstf.model.family import Family, FamilyConfig, register
 from cliffordstf.model.file import load_model
+from cliffordstf.model.output import ModelOutput
 from cliffordstf.train.config import load_config
 from cliffordstf.train.loop import DivergedError
 from cliffordstf.train.run import Silence, free_directory, resume, train
@@ -92,6 +97,32 @@ def test_sigterm_and_resume_give_the_uninterrupted_run_bit_for_bit(options, tmp_
     drop = ("seconds",)
     clean = [[{k: v for k, v in row.items() if k not in drop} for row in r.history] for r in (whole, parts)]
     assert clean[0] == clean[1]
+
+
+class Forgetful(nn.Module):
+    """Pair energies with dropout: its gradients are random."""
+
+    def __init__(self, config: FamilyConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.network = nn.Sequential(nn.Linear(1, 8), nn.SiLU(), nn.Dropout(0.5), nn.Linear(8, 1))
+
+    def forward(self, batch: Batch, species: torch.Tensor) -> ModelOutput:
+        distances = batch.vectors().norm(dim=1, keepdim=True).float()
+        energies = self.network(distances)[:, 0] * (1 - distances[:, 0] / self.config.cutoff) ** 2
+        return ModelOutput(energies.new_zeros(len(species)).index_add(0, batch.receivers, energies))
+
+
+def test_dropout_is_that_of_the_seed_and_a_restart_does_not_change_it(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(family, "_family_of", dict(family._family_of))
+    register(Family((), lambda: None, FamilyConfig, Forgetful, {"forgetful": {}}))
+    kept = [option for option in options if not option.startswith("model.")]
+    config = load_config(None, [*kept, "model.preset=forgetful"])
+    whole = train(config, tmp_path / "whole")
+    torch.rand(7)  # what else the process draws has no part in it
+    assert train(config, tmp_path / "parts", StopAt(3)) is None
+    parts = resume(tmp_path / "parts")
+    assert_same_weights(whole.directory, parts.directory)
 
 
 @pytest.mark.parametrize("says", [True, False])

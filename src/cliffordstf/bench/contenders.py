@@ -67,7 +67,12 @@ class Contender:
 
     def inference(self, batch: Batch) -> Callable[[], object]:
         """Energy and forces."""
-        return self._as_it_runs(lambda: self.potential(batch))
+
+        def predict() -> object:
+            self._set_mode(training=False)
+            return self.potential(batch)
+
+        return self._as_it_runs(predict)
 
     def training(self, batch: Batch) -> Callable[[], object]:
         """Forward, loss on energy and forces, backward, Adam."""
@@ -75,6 +80,7 @@ class Contender:
         optimizer = torch.optim.Adam(weights, lr=1e-6, fused=True)
 
         def step() -> None:
+            self._set_mode(training=True)
             optimizer.zero_grad(set_to_none=True)
             prediction = self.potential(batch, train=True)
             assert prediction.forces is not None
@@ -88,6 +94,11 @@ class Contender:
     def molecule(self, structure: Structure) -> Callable[[], object]:
         """Energy and forces of one molecule with a neighbour list at hand, as in a step of dynamics."""
         return self.inference(self.potential.batch(structure))
+
+    def _set_mode(self, *, training: bool) -> None:
+        """Dropout and the like belong to training; costs nothing where the mode is right already."""
+        if self.potential.training != training:
+            self.potential.train(training)
 
     def _as_it_runs(self, action: Callable[[], object]) -> Callable[[], object]:
         if not self.is_plain:

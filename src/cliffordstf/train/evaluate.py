@@ -1,11 +1,12 @@
 """Run a potential over a data set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.references import References, composition_matrix
@@ -71,7 +72,7 @@ def evaluate(
     zero: ZeroModel = own_constant_energy,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Predict every frame of a data set.
+    """Predict every frame of a data set, in evaluation mode: without dropout, without touching running statistics.
 
     Args:
         potential: The potential, or several as one.
@@ -83,12 +84,13 @@ def evaluate(
     device = potential.species_of_number.device
     wants_stress = any(frame.has_stress for frame in dataset.frames)
     found: list[tuple[Prediction, Labels]] = []
-    for labels in dataset.batches(plan):
-        prediction = potential(labels.batch.to(device), stress=wants_stress)
-        # Not the batch itself: its edges would stay in memory for the whole data set.
-        found.append((prediction, Labels(labels.energy, labels.forces, labels.stress)))
-        if progress is not None:
-            progress(labels.batch.size)
+    with evaluating(potential):
+        for labels in dataset.batches(plan):
+            prediction = potential(labels.batch.to(device), stress=wants_stress)
+            # Not the batch itself: its edges would stay in memory for the whole data set.
+            found.append((prediction, Labels(labels.energy, labels.forces, labels.stress)))
+            if progress is not None:
+                progress(labels.batch.size)
     atoms = dataset.atoms
     return Evaluation(
         frames=dataset.frames,
@@ -102,6 +104,18 @@ def evaluate(
         numbers=np.concatenate([frame.structure.numbers for frame in dataset.frames]),
         zero_energy=zero(dataset),
     )
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards every part is in the mode that it was in."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 def _join(parts: list[Tensor]) -> FloatArray:

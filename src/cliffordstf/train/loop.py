@@ -164,6 +164,7 @@ class Trainer:
 
     def run(self) -> bool:
         """Train to the end; False if a signal asked to stop before, with a checkpoint written."""
+        self.potential.train()  # a model that was loaded, to be trained further, comes in evaluation mode
         try:
             with self._stop_on_signals():
                 while not self._finished():
@@ -267,11 +268,23 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.progress.learning_rate
         self.fading.apply(self.optimizer, self._share_of_a_step())
-        loss = self.gradient(indices)
+        with self._randomness_of_the_step():
+            loss = self.gradient(indices)
         self.optimizer.step()
         if self.average is not None:
             self.average.update()
         return loss
+
+    @contextmanager
+    def _randomness_of_the_step(self) -> Iterator[None]:
+        """Dropout and the like: of the seed, the step and the process, so that a restart does not change them."""
+        device = self.potential.species_of_number.device
+        seed = (self.config.seed * parallel.world() + parallel.rank()) * 2**32 + self.progress.step
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 25 times as long
+            if device.type == "cuda":
+                torch.cuda.manual_seed(seed)
+            yield
 
     def gradient(self, indices: list[int]) -> float:
         """The loss of a batch, and its clipped gradient in the weights.

@@ -89,6 +89,7 @@ FAMILY = Family(
     config=MaceConfig,
     make=MaceModel,
     presets={
+        "mace": {"channels": 128, "lmax": 1, "max_ell": 3},
         "mace-l1": {"channels": 192, "lmax": 1, "max_ell": 1},
         "mace-l2": {"channels": 144, "lmax": 2, "max_ell": 2},
         "mace-l3": {"channels": 108, "lmax": 3, "max_ell": 3},

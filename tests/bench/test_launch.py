@@ -63,11 +63,10 @@ if __name__ == "__main__":
 
 def test_slurm_tasks_run_the_same_command_in_one_process():
     assert without_slurm(COMMAND) == ["cliffordstf", "bench", "rmd17", "--data", "my data"]
-    script = slurm_script(Launch(workers=3, slurm="--time=1:00:00 --cpus-per-task=4"), COMMAND)
+    script = slurm_script(Launch(workers=3, slurm="--time=1:00:00 -p gpu --comment='two words'"), COMMAND)
     lines = script.splitlines()
     assert lines[0] == "#!/bin/sh"
-    assert "#SBATCH --array=1-3" in lines
-    assert "#SBATCH --cpus-per-task=4" in lines
+    assert lines[1] == "#SBATCH --array=1-3 --signal=TERM@60 --requeue --time=1:00:00 -p gpu '--comment=two words'"
     assert lines[-4] == "srun cliffordstf bench rmd17 --data 'my data'"
 
 

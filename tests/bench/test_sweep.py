@@ -2,6 +2,7 @@ import json
 import signal
 import time
 from multiprocessing import get_context
+from typing import ClassVar
 
 import pytest
 
@@ -73,6 +74,34 @@ def test_a_job_that_fails_leaves_the_others_alone(sweep, cells, options):
     assert sweep.run([Cell("bad", {}, cells[1].config)], said.append).failed["bad"].endswith("recipe differently.")
 
 
+class Broken:
+    """A job whose code has a mistake."""
+
+    name = "broken"
+    labels: ClassVar[dict] = {}
+
+    def settings(self) -> dict:
+        return {}
+
+    def run(self, directory, watcher):
+        raise RuntimeError("index out of range\nin somebody else's code")
+
+
+def test_an_error_that_is_none_of_ours_does_not_end_the_sweep(sweep, cells):
+    outcome = sweep.run([Broken(), cells[0]], lambda _: None)
+    assert outcome.failed["broken"].startswith("RuntimeError: index out of range (see ")
+    assert not outcome.is_stopped
+    assert sweep.result_file(cells[0]).is_file()
+    assert "somebody else's code" in (sweep.work / "broken.traceback").read_text(encoding="utf-8")
+
+
+def test_a_result_says_how_its_model_was_built(sweep, cells):
+    sweep.run(cells[:1], lambda _: None)
+    (found,) = read_results(sweep.results)
+    assert found["model_options"]["cutoff"] > 0
+    assert found["model_options"]["channels"] > 0
+
+
 def test_the_run_or_result_of_other_options_is_not_taken_for_this_one(sweep, cells, options):
     other = Cell(cells[0].name, {"kind": "other"}, load_config(None, [*options, "seed=7"]))
     sweep.work.mkdir(parents=True)
@@ -81,6 +110,9 @@ def test_the_run_or_result_of_other_options_is_not_taken_for_this_one(sweep, cel
     assert "run with other options" in sweep.run(cells[:1], lambda _: None).failed[cells[0].name]
     assert sweep.run([other], lambda _: None).is_done
     assert "result of other options" in sweep.run(cells[:1], lambda _: None).failed[cells[0].name]
+    faster = Cell(other.name, other.labels, load_config(None, [*options, "seed=7", "optimizer.learning_rate=0.04"]))
+    assert "result of other options" in sweep.run([faster], lambda _: None).failed[other.name]
+    assert sweep.run([other], lambda _: None).is_done
     sweep.result_file(other).write_text("{", encoding="utf-8")
     with pytest.raises(DataError, match="not a result file"):
         read_results(sweep.results)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
+from cliffordstf.train.checkpoint import model_options
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
@@ -39,6 +40,12 @@ class Cell:
     tests: dict[str, Path] = field(default_factory=dict)
     held_out: str | None = None
     judged_by: Literal["test", "validation"] = "test"
+
+    def settings(self) -> dict[str, Any]:
+        """Options of the run, files by name only: where they lie on one machine says nothing about the result."""
+        config = self.config.model_dump(mode="json")
+        data = {name: Path(value).name if _is_path(value) else value for name, value in config["data"].items()}
+        return {**config, "data": data}
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
         """Train, or go on training; the result, or None if a signal stopped it."""
@@ -81,7 +88,8 @@ class Cell:
             "date": provenance["date"],
             "machine": provenance["machine"],
             "data": provenance["data"],
-            "config": _without_folders(self.config.model_dump(mode="json")),
+            "config": self.settings(),
+            "model_options": model_options(result.potential),
             "metrics": result.metrics.get(self.judged_by, {}),
             "tests": own | {name: self._evaluate(result, file) for name, file in self.tests.items()},
             "history": _curve(result.history),
@@ -97,12 +105,6 @@ class Cell:
             return metrics
         names = {"energy_ev": evaluation.energy, "energy_label_ev": evaluation.energy_label}
         return {**metrics, **{name: [round(float(value), 6) for value in values] for name, values in names.items()}}
-
-
-def _without_folders(config: dict[str, Any]) -> dict[str, Any]:
-    """Files by name only: where they lie on one machine says nothing about the result."""
-    data = {name: Path(value).name if _is_path(value) else value for name, value in config["data"].items()}
-    return {**config, "data": data}
 
 
 def _is_path(value: Any) -> bool:

@@ -35,6 +35,10 @@ class CommitteeCell:
     labels: dict[str, Any]
     members: tuple[Cell, ...]
 
+    def settings(self) -> dict[str, Any]:
+        """Options of the first member."""
+        return self.members[0].settings()
+
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:  # noqa: ARG002 - members print
         """Train the members, or go on with them; the result of the mean, or None if a signal stopped them."""
         sweep = Sweep(directory / "results", directory)

@@ -119,6 +119,10 @@ class Placed:
         """Those of the job."""
         return self.job.labels
 
+    def settings(self) -> dict[str, Any]:
+        """Those of the job."""
+        return self.job.settings()
+
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
         """Do it here, or have it done; the result, or None if a signal stopped it."""
         labels = self.job.labels

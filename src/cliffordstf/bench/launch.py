@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,11 @@ def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) 
     with on_signals(stop):
         for process in processes:
             process.join()
+    died = [process.exitcode for process in processes if process.exitcode not in (0, STOPPED, -signal.SIGTERM)]
+    if died:
+        reason = f"a process that worked on it ended with exit code {died[0]}; out of memory?"
+        gone = {job.name: reason for job in jobs if not sweep.result_file(job).is_file()}
+        return Outcome(False, {**gone, **sweep.failures(jobs, since)})
     return Outcome(any(process.exitcode for process in processes), sweep.failures(jobs, since))
 
 
@@ -146,8 +151,9 @@ def submit_to_slurm(how: Launch, work: Path, command: Sequence[str], say: Say) -
 
 def slurm_script(how: Launch, command: Sequence[str]) -> str:
     """The batch script. A task that runs out of time gets SIGTERM a minute before, saves its work and is requeued."""
-    options = shlex.split(how.slurm or "")
-    header = [f"#SBATCH {option}" for option in (f"--array=1-{how.workers}", "--signal=TERM@60", "--requeue", *options)]
+    # All on one line: an option of one letter stands apart from its value.
+    options = [f"--array=1-{how.workers}", "--signal=TERM@60", "--requeue", *shlex.split(how.slurm or "")]
+    header = [f"#SBATCH {shlex.join(options)}"]
     body = [
         f"srun {shlex.join(without_slurm(command))}",
         "code=$?",
@@ -171,7 +177,7 @@ def without_slurm(command: Sequence[str]) -> list[str]:
 
 
 def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Outcome:
-    """Every job is a task of a Ray cluster whose machines see the sweep's folders under the same path.
+    """Every job is a task of a Ray cluster whose machines see this folder, and the data, under the same path.
 
     Raises:
         ConfigError: Ray is not installed.
@@ -180,11 +186,11 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
         import ray  # noqa: PLC0415 - an extra that only this needs
     except ImportError:
         raise ConfigError("Ray is not installed; install it with 'pip install ray'.") from None
-    absolute = replace(sweep, results=sweep.results.resolve(), work=sweep.work.resolve())
+    ours = {name: value for name, value in os.environ.items() if name.startswith("CLIFFORDSTF_")}
     ray.init(address=None if address == "local" else address, log_to_driver=False)
     try:
         task = ray.remote(_one)
-        waiting = {task.remote(absolute, job): job.name for job in jobs}
+        waiting = {task.remote(sweep, job, os.getcwd(), ours): job.name for job in jobs}
         say(f"{len(jobs)} jobs on Ray with {ray.cluster_resources().get('CPU', 0):g} cores")
         outcome = Outcome()
         while waiting:
@@ -198,6 +204,9 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
         ray.shutdown()
 
 
-def _one(sweep: Sweep, job: Job) -> Outcome:
+def _one(sweep: Sweep, job: Job, folder: str, environment: dict[str, str]) -> Outcome:
+    """A job, in the folder that paths are relative to, with the variables that name models and interpreters."""
+    os.chdir(folder)
+    os.environ.update(environment)
     torch.set_num_threads(1)
     return sweep.run([job], lambda _: None)

@@ -68,6 +68,10 @@ class NveJob:
             "dtype": self.dtype,
         }
 
+    def settings(self) -> dict[str, Any]:
+        """Its labels say everything."""
+        return {}
+
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any]:  # noqa: ARG002 - nothing to watch
         """Run, or go on from the folder's restart file. A signal ends the process; the restart file stays."""
         frames, _ = read_frames(str(self.data))

@@ -50,6 +50,10 @@ class PhysicsJob:
         """What was measured."""
         return {"benchmark": "physics", "model": self.model}
 
+    def settings(self) -> dict[str, Any]:
+        """Its labels say everything."""
+        return {}
+
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any]:  # noqa: ARG002 - a matter of seconds
         """Measure."""
         potential = _moved(self._build())

@@ -11,6 +11,7 @@ from typing import Any
 
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.elsewhere import missing
+from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.steps import WARM_UP, StepRecorder, last_loss, read_steps, step_times
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.timing import MemoryGrowth
@@ -106,7 +107,7 @@ def scaling_cell(
     overrides: Sequence[str] = (),
     label: str | None = None,
 ) -> ScalingCell:
-    """One run: what `train` does by itself, ended after some updates.
+    """One run of protocol `sound`, ended after some updates.
 
     Args:
         data: File, folder or pattern of labelled structures; a twentieth of them validates, the same for all runs.
@@ -125,6 +126,7 @@ def scaling_cell(
         "epochs=null",
         f"steps={steps}",
         f"validate_steps={max(1, steps // MARKS)}",
+        *protocol_options("sound", "scaling", model),
         *overrides,
     ]
     recipe = model if label is None else f"{model} {label}"

@@ -39,6 +39,10 @@ class ScalingTiming:
     rounds: int = 15
     limit: float = 60.0
 
+    def settings(self) -> dict[str, Any]:
+        """Its labels say everything."""
+        return {}
+
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any]:  # noqa: ARG002 - nothing to watch
         """Time them; a signal ends the process, and the next one begins again."""
         trainers = {

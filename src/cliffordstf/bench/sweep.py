@@ -3,12 +3,14 @@
 A job is known by its name. It works in `work/NAME` and its result is `results/NAME.json`; a job that has a result is
 done, one that has a folder is continued. Any number of processes, on one machine or on many with a common folder, may
 work on the same set: a lock on the job keeps two of them off it, and goes when its holder dies. A job that fails leaves
-the reason in `work/NAME.failed` and the others go on.
+the reason in `work/NAME.failed` and the others go on; where nothing of ours gave a reason, it leaves the traceback in
+`work/NAME.traceback`.
 """
 
 import json
 import re
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +33,10 @@ class Job(Protocol):
     @property
     def labels(self) -> dict[str, Any]:
         """What it is a result of, for example molecule and number of training frames."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """Options that the `config` of its result repeats; nothing if its labels say everything."""
         ...
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
@@ -111,6 +117,11 @@ class Sweep:
                 told(f"failed: {error}")
                 write_text(self._failure(job), str(error))
                 continue
+            except Exception as error:  # of a peer's code, of the system: the other jobs need not suffer from it
+                reason = self._unexpected(job, error)
+                told(f"failed: {reason}")
+                write_text(self._failure(job), reason)
+                continue
             if is_stopped:
                 return Outcome(True, self.failures(jobs, since))
         return Outcome(False, self.failures(jobs, since))
@@ -139,6 +150,13 @@ class Sweep:
             self._failure(job).unlink(missing_ok=True)
         return True
 
+    def _unexpected(self, job: Job, error: Exception) -> str:
+        """One sentence about an error that has none of ours; the rest of it goes into a file."""
+        file = self.work / f"{job.name}.traceback"
+        write_text(file, "".join(traceback.format_exception(error)))
+        lines = str(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[0] if lines else 'no message'} (see {file})"
+
     def _failure(self, job: Job) -> Path:
         return self.work / f"{job.name}.failed"
 
@@ -154,11 +172,26 @@ class Sweep:
     def _check_result(self, job: Job) -> None:
         """Refuse to take the result of other options for this job's; older results do not say everything."""
         found = _read(self.result_file(job))
-        if any(found.get(name, value) != value for name, value in job.labels.items()):
+        if not (_agree(found, job.labels) and _agree(found.get("config", {}), _as_json(job.settings()))):
             raise ConfigError(
                 f"{self.result_file(job)} is the result of other options than these; remove it, or name the recipe "
                 "differently."
             )
+
+
+def _agree(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether everything that both of them say is the same."""
+    for name in found.keys() & wanted.keys():
+        here, there = found[name], wanted[name]
+        both = isinstance(here, dict) and isinstance(there, dict)
+        if not (_agree(here, there) if both else here == there):
+            return False
+    return True
+
+
+def _as_json(values: dict[str, Any]) -> dict[str, Any]:
+    """What a result file would hold of them: lists for tuples."""
+    return dict(json.loads(json.dumps(values)))
 
 
 def _tell(say: Callable[[str], None], place: str, text: str) -> None:

@@ -77,6 +77,21 @@ def test_adsorption_energies_are_asked_for_by_what_files_hold(slabs, tmp_path, r
     assert np.abs(energies).max() < 20  # total energies are hundreds of eV
 
 
+def test_files_with_different_energies_are_not_mixed(slabs, real_data):
+    lmdb, shards = real_data / "oc20/tutorial_lmdb/s2ef/val_20", real_data / "oc20/derived_s2ef_raw/train"
+    with pytest.raises(ConfigError, match=r"val_20 \(LMDB files\) and train \(raw shards\) do not hold the same kind"):
+        catalysis_cell("oc20", "s2ef", lmdb, {"val_id": shards})
+    with pytest.raises(ConfigError, match=r"\(total energies\) and val_20 \(LMDB files\)"):
+        catalysis_cell("oc20", "s2ef", slabs["train"], {}, valid=lmdb, energy="total")
+    catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": shards}, energy="total")
+
+
+def test_relaxed_energies_are_not_made_of_single_frames(real_data):
+    for frames in ("oc20/tutorial_lmdb/s2ef/val_20", "oc20/derived_s2ef_raw/train"):
+        with pytest.raises(ConfigError, match="holds single frames, not relaxed energies"):
+            catalysis_cell("oc20", "is2re", real_data / frames, {})
+
+
 def test_relaxed_energies_belong_to_the_first_structures(real_data):
     train = real_data / "oc20/dft_traj"
     splits = load_splits(catalysis_cell("oc20", "is2re", train, {"val": 0.4}, energy="total").config.data)
@@ -148,3 +163,34 @@ def test_the_paper_protocols_differ_by_task(slabs):
     )
     assert (relaxed.loss.energy.kind, relaxed.loss.energy_per, relaxed.epochs) == ("l1", "structure", 150)
     assert (forces.loss.forces.weight, forces.loss.energy_per, forces.epochs) == (3, "atom", 50)
+
+
+LINEAR = "oc22/oc22_linfit_coeffs.npz"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "task", "train", "test", "reference"),
+    [
+        ("oc20", "s2ef", "oc20/tutorial_lmdb/s2ef/val_20", 0.3, None),
+        ("oc20", "is2re", "oc20/tutorial_lmdb/is2re/val_20", 0.3, None),
+        ("oc20", "s2ef", "oc20/derived_s2ef_raw/train", "oc20/derived_s2ef_raw/val", None),
+        ("oc20", "s2ef", "oc20/derived_s2ef.aselmdb", 0.3, "oc20/oc20_linref.npz"),
+        ("oc22", "s2ef", "oc22/derived_lmdb/s2ef-total/train", "oc22/derived_lmdb/s2ef-total/val_id", LINEAR),
+        ("oc22", "s2ef", "oc22/oc22_pickle16_train.pkl", "oc22/oc22_pickle16_val.pkl", LINEAR),
+    ],
+)
+def test_every_genuine_format_trains_and_tests(benchmark, task, train, test, reference, real_data, tmp_path):
+    """Two updates: labels, masks, cells and references come through every reader."""
+    small = ("model.channels=4", "model.cutoff=4", "batch_size=2", "steps=2", "epochs=null", "data.train_size=8")
+    split = test if isinstance(test, float) else real_data / test
+    cell = catalysis_cell(
+        benchmark, task, real_data / train, {"val_id": split}, budget="null", model="default/small", overrides=small,
+        label="tiny", reference=real_data / reference if reference else None, energy="total" if reference else None,
+    )  # fmt: skip
+    found = cell.run(tmp_path / "run", None)["tests"]["val_id"]
+    assert np.isfinite(found["energy_mae_mev"])
+    assert found["zero_energy_mae_mev"] < 1e5  # total energies without their reference are hundreds of eV
+    assert (found["force_mae_mev_per_a"] is None) == (task == "is2re")
+    if task == "s2ef":
+        assert set(found["per_tag"]) <= {"0", "1", "2"}
+        assert 10 < found["zero_force_mae_mev_per_a"] < 1e3

@@ -11,7 +11,7 @@ from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers import oc20_shards
-from cliffordstf.data.readers.detect import expand
+from cliffordstf.data.readers.detect import expand, find_reader
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.text import did_you_mean
 from cliffordstf.train.config import load_config
@@ -63,10 +63,13 @@ def catalysis_cell(
     shares = {name: share for name, share in tests.items() if not isinstance(share, Path)}
     if len(shares) > 1:
         raise ConfigError(f"only one test split can be a share of the training data, not {', '.join(shares)}.")
-    missing = [path for path in (train, *files.values(), *([valid] if valid else [])) if not _exists(path)]
-    if missing:
+    paths = [train, *files.values(), *([valid] if valid else [])]
+    if missing := [path for path in paths if not _exists(path)]:
         raise DataError(f"{missing[0]} does not exist; check the paths of the splits.")
     energy = energy or USUAL[benchmark]
+    _check_one_kind_of_energy(benchmark, energy, paths)
+    if task == "is2re":
+        _check_relaxed_energies(paths)
     options = [
         f"data.train={train}",
         *_energy_options(energy, train, system_reference),
@@ -118,6 +121,38 @@ def _energy_options(energy: Energy, train: Path, system_reference: Path | None) 
             "learn total energies with --energy total."
         )
     return []
+
+
+def _check_one_kind_of_energy(benchmark: str, energy: Energy, paths: Sequence[Path]) -> None:
+    """Files of OC20 hold different energies; how to read them is decided for all of them at once."""
+    if benchmark == "oc22":
+        return  # total energies in every format
+    kinds = {path: _kind(path) for path in paths}
+    if energy == "total":
+        kinds = {path: "LMDB files" if kind == "LMDB files" else "total energies" for path, kind in kinds.items()}
+    train, *others = kinds
+    if different := next((path for path in others if kinds[path] != kinds[train]), None):
+        raise ConfigError(
+            f"{train.name} ({kinds[train]}) and {different.name} ({kinds[different]}) do not hold the same kind of "
+            "energy; give all splits in the same format."
+        )
+
+
+def _kind(path: Path) -> str:
+    if any(oc20_shards.side_file(file) for file in expand(path)):
+        return "raw shards"
+    return "relaxations" if _has_totals(path) else "LMDB files"
+
+
+def _check_relaxed_energies(paths: Sequence[Path]) -> None:
+    """Frames of S2EF do not know the energy that their relaxation ends with."""
+    for path in paths:
+        first = expand(path)[0]
+        if not _has_totals(path) and not find_reader(first)(first, 1).format.endswith("(IS2RE)"):
+            raise ConfigError(
+                f"{path.name} holds single frames, not relaxed energies; for is2re give LMDB files of IS2RE, or "
+                "relaxations (.traj, .aselmdb, .db)."
+            )
 
 
 def _has_totals(path: Path) -> bool:

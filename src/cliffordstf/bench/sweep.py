@@ -172,7 +172,8 @@ class Sweep:
     def _check_result(self, job: Job) -> None:
         """Refuse to take the result of other options for this job's; older results do not say everything."""
         found = _read(self.result_file(job))
-        if not (_agree(found, job.labels) and _agree(found.get("config", {}), _as_json(job.settings()))):
+        is_same = all(found.get(name, value) == value for name, value in job.labels.items())
+        if not is_same or not _agree(found.get("config", {}), _as_json(job.settings())):
             raise ConfigError(
                 f"{self.result_file(job)} is the result of other options than these; remove it, or name the recipe "
                 "differently."

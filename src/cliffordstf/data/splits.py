@@ -1,7 +1,8 @@
 """Training, validation and test sets: seeded, and checked for structures that are in two of them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,12 @@ def count_of(share: float, total: int, what: str) -> int:
 
 
 def random_split(
-    total: int, valid: float, test: float, seed: int, train: float | None = None
+    total: int,
+    valid: float,
+    test: float,
+    seed: int,
+    train: float | None = None,
+    systems: Sequence[Hashable] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Indices of training, validation and test set, drawn without replacement.
 
@@ -31,6 +37,9 @@ def random_split(
         valid, test: Fraction (below 1) or count (1 or more); 0 for none.
         seed: The same seed gives the same split.
         train: Fraction or count; by default everything that is left.
+        systems: What each structure is a state of. Those of one system then are never in the test set and elsewhere:
+            consecutive steps of a relaxation are almost the same structure. Validation keeps to that too unless it is
+            asked for less than an average system. Sets may get a few structures more than asked for.
     """
     n_test, n_valid = count_of(test, total, "test"), count_of(valid, total, "valid")
     left = total - n_test - n_valid
@@ -40,9 +49,45 @@ def random_split(
             f"{total} structures cannot give {n_train} for training, {n_valid} for validation and {n_test} for test; "
             "ask for fewer."
         )
-    order = np.random.default_rng(seed).permutation(total)
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(total)
+    if systems is not None:
+        order, ends = _together(order, systems)
+        n_test = _next_end(ends, n_test)
+        if n_valid * len(ends) >= total:
+            n_valid = _next_end(ends, n_test + n_valid) - n_test
+        else:
+            generator.shuffle(order[n_test:])
+        n_train = min(n_train, total - n_test - n_valid)
+        if n_train < 1:
+            raise DataError(
+                f"{len(ends)} systems are too few to test on some and train on others; give fewer for validation and "
+                "test, or files of their own."
+            )
     held_out = n_test + n_valid
     return order[held_out : held_out + n_train], order[n_test:held_out], order[:n_test]
+
+
+def _together(order: NDArray[np.int64], systems: Sequence[Hashable]) -> tuple[NDArray[np.int64], list[int]]:
+    """An order in which the structures of a system follow each other, and where each system ends in it."""
+    members: dict[Hashable, list[int]] = {}
+    for index in order.tolist():
+        members.setdefault(systems[index], []).append(index)
+    ends = np.cumsum([len(indices) for indices in members.values()]).tolist()
+    return np.array([index for indices in members.values() for index in indices]), ends
+
+
+def _next_end(ends: Sequence[int], count: int) -> int:
+    """The first end of a system from which on there are so many structures."""
+    return 0 if count == 0 else next((end for end in ends if end >= count), ends[-1])
+
+
+def systems_of(frames: Sequence[Frame]) -> list[Hashable] | None:
+    """What each frame is a state of, by its id; None if no two frames share one, or all do."""
+    counts = Counter(frame.id for frame in frames if frame.id is not None)
+    if len(counts) < 2 or max(counts.values()) == 1:
+        return None
+    return [("frame", index) if frame.id is None else frame.id for index, frame in enumerate(frames)]
 
 
 def fingerprint(structure: Structure) -> str:

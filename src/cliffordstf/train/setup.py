@@ -19,7 +19,7 @@ from cliffordstf.data.linear_references import linear_references
 from cliffordstf.data.readers import Source, read_frames
 from cliffordstf.data.references import ReferenceMode, References, find_references
 from cliffordstf.data.relaxations import first_with_last_energy
-from cliffordstf.data.splits import fingerprints, leaked, random_split
+from cliffordstf.data.splits import fingerprints, leaked, random_split, systems_of
 from cliffordstf.data.structure import FloatArray, Structure, element_numbers, symbol
 from cliffordstf.data.system_references import read_system_references, take_off
 from cliffordstf.errors import ConfigError, DataError
@@ -82,7 +82,7 @@ def load_splits(config: DataConfig) -> Splits:
     else:
         pool = [frame for i, frame in enumerate(frames) if i not in picked]
     train, valid, test = random_split(
-        len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size
+        len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size, systems_of(pool)
     )
     splits = Splits(
         train=[pool[i] for i in train],

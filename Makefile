@@ -97,15 +97,17 @@ bench-rmd17: $(STAMP)
 # Learning rates by validation error; what came out stands in bench/protocols.py.
 RATES = $(BIN)/cliffordstf bench rates --data $(DATA)
 bench-rates: setup peers
-	$(RATES) --models mace-l1,nequip-l1 --rates 0.005,0.02,0.05
-	$(RATES) --models ictp-l1 --rates 0.005,0.02
-	$(RATES) --models equiformer-l2,painn,visnet,gotennet,tensornet --rates 0.00125,0.005 --budget 2min
+	$(RATES) --models mace-l1,nequip-l1 --rates 0.005,0.02,0.05,0.1,0.2
+	$(RATES) --models ictp-l1 --rates 0.005,0.02,0.05,0.1
+	$(RATES) --budget 2min --models visnet,gotennet,tensornet,faenet --rates 0.00125,0.005,0.02
+	$(RATES) --budget 2min --models equiformer-l2,painn,schnet,torchmd-et,dimenet++ --rates 0.005,0.02
+	$(RATES) --budget 2min --models paper/full,paper/clifford,default --rates 0.005,0.02
 	$(BIN)/cliffordstf bench table --results results/rates --out docs/rates.md
 
 # Every model with the same data, time and protocol.
-ZOO = default,paper/full,paper/clifford,mace-l1,mace-l2,mace-l3,nequip-l1,painn,schnet,tensornet,torchmd-et,visnet,gotennet
+ZOO = default,default/1m,paper/full,paper/clifford,mace,mace-l1,mace-l2,mace-l3,nequip-l1,painn,schnet,tensornet,torchmd-et,visnet,gotennet
 ZOO := $(ZOO),dimenet++,faenet,ictp-l1,ictp-l2,ictp-l3,equiformer-l2,equiformer-l3,equiformer-l4
-ZOO_LARGE = default,paper/full,paper/clifford,mace-l1,mace-l2,nequip-l1,painn,tensornet,equiformer-l2
+ZOO_LARGE = default,default/1m,paper/full,paper/clifford,mace,mace-l1,mace-l2,nequip-l1,painn,tensornet,equiformer-l2
 LEADERBOARD = $(BIN)/cliffordstf bench rmd17 --data $(DATA) --results results/leaderboard --work runs/leaderboard
 bench-leaderboard: setup peers
 	$(LEADERBOARD) --budget 10min --molecules ethanol --models $(ZOO)

@@ -67,10 +67,28 @@ def test_models_are_ranked_beside_the_paper_and_the_zero_row():
     results = [result("mace-l1", 9.0), result("default", 5.0), result("default", 7.0, seed=1), result("painn", 20.0)]
     table = leaderboard(results, 950, 600.0, "sound")
     assert [row[0] for row in table.rows] == ["default", "mace-l1", "painn", "zero row"]
-    assert table.rows[0][2:4] == ["2.0", "20"]
-    assert table.rows[0][4].startswith("1.00 ± 0.00 / 6.00 ± 1.41")
+    assert table.rows[0][3:5] == ["2.0", "20"]
+    assert table.rows[0][2].startswith("1.00 ± 0.00 / 6.00 ± 1.41")
     assert table.rows[1][5:7] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
-    assert table.rows[-1][4] == "140 / 900 (0)"
+    assert table.rows[-1][2] == "140 / 900 (0)"
+
+
+def test_speed_and_passes_belong_to_a_molecule():
+    slow = {**result("default", 9.0, molecule="aspirin"), "steps": 30, "passes": 4.25}
+    table = leaderboard([result("default", 5.0), slow, result("painn", 7.0)], 950, 600.0, "sound")
+    assert table.heads[7:10] == ["ethanol", "steps/s", "passes"]
+    assert table.rows[0][3:5] == ["1.0", "4.2"]
+    assert table.rows[0][8:10] == ["2.0", "20"]
+    assert table.rows[1][2:5] == ["", "", ""]
+
+
+def test_titles_say_under_which_circumstances():
+    machine = {"machine": {"threads": 1, "processor": "AMD EPYC"}, "split": 1}
+    runs = [{**result("default", 5.0), **machine, "commit": "b" * 40, "date": "2"}]
+    runs += [{**result("painn", 5.0, seed=1), **machine, "commit": "a" * 40, "date": "1"}]
+    assert leaderboard(runs, 950, 600.0, "sound").title.endswith(
+        "; split 1; seeds 0, 1; 1 thread of AMD EPYC; commits aaaaaaa, bbbbbbb"
+    )
 
 
 def test_many_models_make_a_leaderboard_and_few_a_table():
@@ -82,7 +100,9 @@ def test_many_models_make_a_leaderboard_and_few_a_table():
 
 def test_the_ablation_table_says_what_each_variant_has():
     results = [result(name, 5.0 + seed, seed=seed, benchmark="ablation") for name in ABLATION for seed in (0, 1)]
-    table = ablation_table(results)
+    longer = [{**result("paper/full", 4.0, benchmark="ablation"), "budget": 1200.0}]
+    assert [len(table.rows) for table in all_tables([*results, *longer])] == [13, 2]
+    table = ablation_table(results, 600.0)
     assert len(table.rows) == 13
     assert table.rows[0][:5] == ["paper/full", "stf2+stf3", "on", "on", "learned"]
     assert table.rows[0][6] == "1994 / 729 (0.506)"
@@ -98,6 +118,8 @@ def test_tables_say_how_far_a_budget_got():
     short = {**result("paper/full", 9.0), "epochs": 124, "config": {"epochs": 250}}
     assert passes([short]) == "124 of 250"
     assert passes([short, {**short, "epochs": 99}]) == "99 to 124 of 250"
-    assert leaderboard([short], 950, 600.0, "sound").rows[0][3] == "124 of 250"
+    assert passes([{**short, "passes": 123.6}]) == "124 of 250"
+    assert passes([{**short, "passes": 0.34}, {**short, "passes": 1.05}]) == "0.3 to 1.1 of 250"
+    assert leaderboard([short], 950, 600.0, "sound").rows[0][4] == "124 of 250"
     assert rmd17_table([short], 950).heads[1] == "paper/full, 10 min (124 of 250 passes)"
     assert rmd17_table([result("default", 5.0)], 950).heads[1] == "default, 10 min"

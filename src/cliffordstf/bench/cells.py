@@ -82,6 +82,7 @@ class Cell:
             "seconds": provenance["training_seconds"],
             "steps": provenance["steps"],
             "epochs": provenance["epochs"],
+            "passes": provenance["passes"],
             "parameters": provenance["parameters"],
             "command": provenance["command"],
             "commit": provenance["commit"],

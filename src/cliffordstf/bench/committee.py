@@ -53,6 +53,7 @@ class CommitteeCell:
             "seconds": max(result["seconds"] for result in results),
             "steps": max(result["steps"] for result in results),
             "epochs": max(result["epochs"] for result in results),
+            "passes": max(result["passes"] for result in results),
             "parameters": sum(result["parameters"] for result in results),
             "members": [_member(result) for result in results],
             "metrics": self._metrics(directory),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import errors, passes, zero_errors
+from cliffordstf.bench.numbers import circumstances, errors, passes, zero_errors
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import RMD17_MOLECULES, published_family, rmd17
 from cliffordstf.bench.table import Table
@@ -16,12 +16,12 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, pr
     """RMD17 at one budget: ours and the paper's numbers, by force error on the molecule that most models have."""
     chosen = [r for r in results if (r["train"], r["budget"], r["protocol"]) == (train, budget, protocol)]
     molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
-    heads = ["model", "parameters", "steps/s", "passes"]
+    heads = ["model", "parameters"]
     for molecule in molecules:
-        heads += [molecule, f"{molecule}, paper", f"{molecule}, published"]
+        heads += [molecule, "steps/s", "passes", f"{molecule}, paper", f"{molecule}, published"]
     table = Table(
         f"rMD17, {train} training frames, {budget / 60:g} min each, protocol {protocol}: test energy MAE, meV / force "
-        "MAE, meV/Å (force cosine)",
+        f"MAE, meV/Å (force cosine); {circumstances(chosen)}",
         heads,
     )
     counted = Counter(r["molecule"] for r in chosen)
@@ -29,19 +29,28 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, pr
     recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _forces(r, common)))
     for recipe in recipes:
         mine = [r for r in chosen if r["recipe"] == recipe]
-        rate = mean(r["steps"] / r["seconds"] for r in mine)
-        cells = [recipe, f"{mine[0]['parameters']:,}", f"{rate:.1f}", passes(mine)]
+        cells = [recipe, f"{mine[0]['parameters']:,}"]
         for molecule in molecules:
-            cells.append(errors([r["metrics"] for r in mine if r["molecule"] == molecule]))
-            cells.append(_paper(mine[0]["model"], molecule))
-            cells.append(_published(mine[0]["model"], molecule, train))
+            cells += _measured([r for r in mine if r["molecule"] == molecule])
+            cells += [_paper(mine[0]["model"], molecule), _published(mine[0]["model"], molecule, train)]
         table.add(*cells)
-    zero = ["zero row", "", "", ""]
+    zero = ["zero row", ""]
     for molecule in molecules:
         metrics = next(r["metrics"] for r in chosen if r["molecule"] == molecule)
-        zero += [zero_errors(metrics), "", ""]
+        zero += [zero_errors(metrics), "", "", "", ""]
     table.add(*zero)
     return table
+
+
+def _measured(runs: list[dict[str, Any]]) -> list[str]:
+    """Errors, updates a second and passes of the runs on one molecule."""
+    if not runs:
+        return ["", "", ""]
+    return [
+        errors([r["metrics"] for r in runs]),
+        f"{mean(r['steps'] / r['seconds'] for r in runs):.1f}",
+        passes(runs),
+    ]
 
 
 def _forces(result: dict[str, Any], molecule: str) -> float:
@@ -67,26 +76,31 @@ ABLATION = tuple(paper_models("ablation"))
 """The twelve variants, in the paper's order."""
 
 
-def ablation_table(results: Iterable[dict[str, Any]]) -> Table:
+def ablation_table(results: Iterable[dict[str, Any]], budget: float) -> Table:
     """The paper's ablation: what each variant has, its number there (in real units), and ours by molecule."""
-    chosen = list(results)
+    chosen = [r for r in results if r["budget"] == budget]
     molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
-    budgets = sorted({r["budget"] / 60 for r in chosen})
     table = Table(
-        f"Ablation, rMD17, {' and '.join(f'{b:g}' for b in budgets)} min each, protocol sound, direct forces: test "
-        "energy MAE, meV / force MAE, meV/Å (force cosine); paper: mean of four molecules",
-        ["variant", "STF", "Hodge", "cross", "routing", "parameters", "paper", *molecules],
+        f"Ablation, rMD17, {budget / 60:g} min each, protocol sound, direct forces: test energy MAE, meV / force MAE, "
+        f"meV/Å (force cosine); paper: mean of four molecules; {circumstances(chosen)}",
+        ["variant", "STF", "Hodge", "cross", "routing", "parameters", "paper", *_with_passes(molecules)],
     )
     for variant in ABLATION:
         mine = [r for r in chosen if r["model"] == variant]
         if not mine:
             continue
-        cells = [errors([r["metrics"] for r in mine if r["molecule"] == molecule]) for molecule in molecules]
+        cells = []
+        for molecule in molecules:
+            runs = [r for r in mine if r["molecule"] == molecule]
+            cells += [errors([r["metrics"] for r in runs]), passes(runs) if runs else ""]
         table.add(variant, *variant_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
-    if chosen:
-        zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
-        table.add("zero row", "", "", "", "", "", "", *map(zero_errors, zeros))
+    zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
+    table.add("zero row", "", "", "", "", "", "", *(text for zero in zeros for text in (zero_errors(zero), "")))
     return table
+
+
+def _with_passes(molecules: list[str]) -> list[str]:
+    return [head for molecule in molecules for head in (molecule, "passes")]
 
 
 def variant_flags(variant: str) -> list[str]:

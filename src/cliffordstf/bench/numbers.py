@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
 
+FEW_PASSES = 10
+"""Fewer than so many are written with a decimal."""
+
 
 def spread(values: Sequence[float], digits: int) -> str:
     """Mean, and standard deviation over seeds if there are several."""
@@ -28,10 +31,33 @@ def zero_errors(metrics: dict[str, Any]) -> str:
 
 def passes(results: Sequence[dict[str, Any]]) -> str:
     """Passes over the training set that the budget allowed, and of how many where the protocol says: `124 of 250`."""
-    done = [int(result["epochs"]) for result in results]
-    text = str(min(done)) if min(done) == max(done) else f"{min(done)} to {max(done)}"
+    done = [float(result.get("passes", result["epochs"])) for result in results]  # older results count begun ones
+    texts = [f"{value:.1f}" if value < FEW_PASSES and value % 1 else f"{value:.0f}" for value in (min(done), max(done))]
+    text = texts[0] if texts[0] == texts[1] else " to ".join(texts)
     asked = {result["config"]["epochs"] for result in results if isinstance(result["config"]["epochs"], int)}
     return f"{text} of {max(asked)}" if asked else text
+
+
+def circumstances(results: Sequence[dict[str, Any]]) -> str:
+    """Split, seeds, processors, threads and commits of runs, as far as they say so."""
+    machines = {(r["machine"]["threads"], r["machine"]["processor"]) for r in results if "machine" in r}
+    where = [f"{threads} thread{'s' * (threads > 1)} of {name}" for threads, name in sorted(machines)]
+    commits = dict.fromkeys(r["commit"][:7] for r in sorted(results, key=_date) if r.get("commit"))
+    parts = [
+        _several("split", sorted({str(r["split"]) for r in results if "split" in r})),
+        _several("seed", sorted({str(r["seed"]) for r in results})),
+        " and ".join(where),
+        _several("commit", list(commits)),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _several(what: str, values: Sequence[str]) -> str:
+    return f"{what}{'s' * (len(values) > 1)} {', '.join(values)}" if values else ""
+
+
+def _date(result: dict[str, Any]) -> str:
+    return str(result.get("date", ""))
 
 
 def rounds_done(speed: dict[str, Any]) -> str:

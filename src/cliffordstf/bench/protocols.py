@@ -16,7 +16,15 @@ Protocol = Literal["sound", "paper", "recommended"]
 KCAL_PER_MOL = 0.0433641153
 """eV."""
 
-SOUND_RATES: dict[str, float] = {}
+SOUND_RATES: dict[str, float] = {
+    "mace": 0.1,
+    "nequip": 0.1,
+    "ictp": 0.05,
+    "equiformer": 0.02,
+    "visnet": 0.02,
+    "gotennet": 0.02,
+    "tensornet": 0.02,
+}
 """Learning rates of families that want another one than ours, by validation error in `bench rates` (docs/rates.md):
 weights that start with unit variance, as e3nn's do, want larger steps."""
 

@@ -35,8 +35,8 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
         else:
             settings = sorted({(result["budget"], result["protocol"]) for result in own})
             tables.extend(leaderboard(own, size, budget, protocol) for budget, protocol in settings)
-    if of["ablation"]:
-        tables.append(ablation_table(of["ablation"]))
+    budgets = sorted({result["budget"] for result in of["ablation"]})
+    tables.extend(ablation_table(of["ablation"], budget) for budget in budgets)
     tables.extend(scalar_table(of[name], name) for name in ("qm9", "molecule3d") if of[name])
     for name in ("oc20", "oc22"):
         tasks = sorted({result["task"] for result in of[name]})

@@ -186,6 +186,11 @@ class Trainer:
             shares.append(done / self.epochs)
         return min(1.0, max(shares))
 
+    def passes(self) -> float:
+        """Passes over the training set so far, the last one counted as far as it got."""
+        batches = len(self.plan.split(self.train, shuffled(len(self.train), self.config.seed, 0)))
+        return self.progress.step / batches
+
     def _share_of_a_step(self) -> float:
         """How much of the run a step is, on average."""
         shares, progress = [], self.progress

@@ -149,6 +149,7 @@ def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) 
     finished = trainer.run()
     if not finished or not parallel.is_main():
         return None
+    provenance = {**provenance, "passes": round(trainer.passes(), 3)}
     return _finish(setup, zero, directory, trainer.progress, provenance)
 
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-oc bench-scaling clean
+.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-leaderboard  DATA=folder of rMD17: every model of the zoo for ten minutes, about six hours"
 	@echo "make bench-acac, bench-nve, bench-ablation  DATA=folder: extrapolation, long dynamics, the paper's ablation"
 	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of four models"
+	@echo "make bench-molecule3d  DATA=folder data/raw of Molecule3D: gaps"
 	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
 	@echo "make clean   remove the environment and caches"
@@ -136,6 +137,11 @@ bench-qm9: setup peers
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
 	$(BIN)/cliffordstf bench qm9 --targets U0 --models default,painn,schnet,mace-l1 --budget 30min
 	$(BIN)/cliffordstf bench table --results results/qm9 --out docs/qm9.md
+
+# Gaps of Molecule3D: DATA is the folder data/raw of the set, or of a sample with its layout.
+bench-molecule3d: $(STAMP)
+	$(BIN)/cliffordstf bench molecule3d --data $(DATA) --budget 2min
+	$(BIN)/cliffordstf bench table --results results/molecule3d --out docs/molecule3d.md
 
 # A few relaxations of OC20 and structures of OC22, others for the test, with and without periodic images: DATA holds the folders
 # oc20 and oc22.

@@ -78,7 +78,7 @@ def test_settings_train(family, benchmark, options, tmp_path):
 def test_our_own_recommendation_is_what_train_does_by_itself():
     assert protocol_options("recommended", "rmd17", "default") == ()
     assert protocol_options("recommended", "qm9", "default/large") == ()
-    assert protocol_options("sound", "rmd17", "mace-l1") == ()
+    assert protocol_options("sound", "rmd17", "default") == ()
 
 
 def test_what_is_not_known_is_one_sentence():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cliffordstf.bench.scalar import QM9, scalar_cell, scalar_table
+from cliffordstf.bench.scalar import NOTHING, QM9, scalar_cell, scalar_table
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.cli.main import app
 from cliffordstf.data.readers.qm9 import TARGETS
@@ -36,7 +36,7 @@ def run(tmp_path, name, data, *more):
 
 
 def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
-    results = run(tmp_path, "qm9", molecules, "--targets", "U0,homo")
+    results = run(tmp_path, "qm9", molecules, "--targets", "U0,homo", "--exclude", "none")
     homo, energy = sorted(results, key=lambda result: result["target"], reverse=True)
     assert homo["config"]["model"]["pooling"] == "mean"
     assert energy["config"]["model"]["pooling"] == "sum"
@@ -53,6 +53,9 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
 
 
 def test_excluded_molecules_stay_out(molecules, tmp_path):
+    with pytest.raises(ConfigError, match=r"the 3054 molecules that failed QM9's own check would stay in; give"):
+        scalar_cell("qm9", str(molecules), "mu")
+    assert scalar_cell("qm9", "qm9pack:", "mu").config.data.exclude is None  # comes without them
     ids = tmp_path / "uncharacterized.txt"
     ids.write_text("3\n7\n11\n")
     # It is found beside the data too, where `data fetch` puts it.
@@ -74,7 +77,7 @@ def test_the_paper_normalises_and_squares():
 
 @pytest.mark.parametrize("target", ["homo", "U0"])
 def test_the_papers_targets_are_z_scores(molecules, tmp_path, target):
-    setup = prepare(scalar_cell("qm9", str(molecules), target, protocol="paper").config)
+    setup = prepare(scalar_cell("qm9", str(molecules), target, protocol="paper", exclude=NOTHING).config)
     labels = np.array([frame.energy for frame in setup.splits.train])
     reference = setup.potential.reference
     assert not reference.energies.any()

@@ -24,9 +24,10 @@ SOUND_RATES: dict[str, float] = {
     "visnet": 0.02,
     "gotennet": 0.02,
     "tensornet": 0.02,
+    "dimenet++": 0.02,
 }
 """Learning rates of families that want another one than ours, by validation error in `bench rates` (docs/rates.md):
-weights that start with unit variance, as e3nn's do, want larger steps."""
+weights that start with unit variance, as those of MACE, NequIP and ICTP do, want larger steps."""
 
 _PAPER_OPTIMISER = (
     "optimizer.name=adam",

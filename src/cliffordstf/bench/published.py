@@ -49,7 +49,7 @@ _RMD17: dict[int, dict[str, tuple[tuple[float, float], ...]]] = {
 }  # fmt: skip
 
 
-_FAMILIES = {"mace-l1": "MACE", "mace-l2": "MACE", "mace-l3": "MACE", "nequip-l1": "NequIP"}
+_FAMILIES = {"mace": "MACE", "mace-l1": "MACE", "mace-l2": "MACE", "mace-l3": "MACE", "nequip-l1": "NequIP"}
 """Peers with published numbers at their own recommended settings."""
 
 

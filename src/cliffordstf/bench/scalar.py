@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import passes, spread
+from cliffordstf.bench.numbers import circumstances, passes, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
+from cliffordstf.data.readers import qm9pack
 from cliffordstf.errors import ConfigError
 from cliffordstf.text import did_you_mean
 from cliffordstf.train.config import load_config
@@ -46,6 +47,9 @@ MOLECULE3D = {"gap": Target("eV", "mean")}
 TARGETS = {"qm9": QM9, "molecule3d": MOLECULE3D}
 
 OFFICIAL_LIST = "uncharacterized.txt"
+NOTHING = Path("none")
+"""In the place of a list."""
+
 _ENERGY_ONLY = ("loss.energy.weight=1", "loss.energy_per=structure")
 
 
@@ -70,9 +74,9 @@ def scalar_cell(
         target: One of `TARGETS[benchmark]`.
         budget, seed, model, protocol, overrides, label: As for `rmd17_cell`.
         exclude: File with the ids of molecules to leave out, the 3054 of QM9; by default the official list if it lies
-            in the folder of the data or beside it.
+            in the folder of the data or beside it. `NOTHING` keeps all.
     """
-    exclude = exclude or _official_list(benchmark, data)
+    exclude = _excluded(benchmark, data, exclude)
     known = TARGETS[benchmark]
     if target not in known:
         raise ConfigError(
@@ -106,6 +110,19 @@ def scalar_cell(
     return Cell(name, labels, load_config(None, options))
 
 
+def _excluded(benchmark: str, data: str, asked: Path | None) -> Path | None:
+    """The list of what is left out; where QM9 needs one, it is not forgotten silently."""
+    if asked == NOTHING:
+        return None
+    found = asked or _official_list(benchmark, data)
+    if found is None and benchmark == "qm9" and data != qm9pack.ADDRESS:
+        raise ConfigError(
+            f"no {OFFICIAL_LIST} lies in or beside {data}, so the 3054 molecules that failed QM9's own check would "
+            "stay in; give the list with --exclude FILE, or keep them with --exclude none."
+        )
+    return found
+
+
 def _official_list(benchmark: str, data: str) -> Path | None:
     """The list of molecules that failed the consistency check of QM9; `qm9pack` comes without these."""
     folder = Path(data)
@@ -129,7 +146,7 @@ def scalar_table(results: Iterable[dict[str, Any]], benchmark: str) -> Table:
     heads = ["model", "parameters", "budget, min", "passes"]
     for target in targets:
         heads += [f"{target}, {known[target].unit}", f"{target}, paper"]
-    table = Table(f"{'QM9' if benchmark == 'qm9' else 'Molecule3D'}: test MAE", heads)
+    table = Table(f"{'QM9' if benchmark == 'qm9' else 'Molecule3D'}: test MAE; {circumstances(chosen)}", heads)
     for recipe, budget in sorted({(r["recipe"], r["budget"]) for r in chosen}):
         mine = [r for r in chosen if (r["recipe"], r["budget"]) == (recipe, budget)]
         cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}", passes(mine)]

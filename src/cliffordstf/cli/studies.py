@@ -127,7 +127,7 @@ def rates(
 def qm9(
     overrides: Overrides = None,
     data: Annotated[str, typer.Option(help="qm9pack: (pip install qm9pack), or a folder or file of QM9.")] = "qm9pack:",
-    exclude: Annotated[Path | None, typer.Option(help="File with the 3054 excluded ids.")] = None,
+    exclude: Annotated[Path | None, typer.Option(help="File with the 3054 excluded ids, or 'none'.")] = None,
     targets: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "U0",
     models: Models = "default",
     protocol: Protocol = "sound",

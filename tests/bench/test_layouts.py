@@ -68,6 +68,31 @@ def test_catalysis_has_both_tasks_in_one_table():
     assert column(table, "IS2RE VAL_ID, eV")["painn-oc, paper"] == f"{printed.value:.3f} ± {printed.std:.3f}"
 
 
+def test_ten_million_parameters_have_the_papers_table_of_their_own():
+    settings = {"protocol": "paper", "budget": 600.0, "epochs": 3, "config": {"epochs": 50}}
+    metrics = {
+        "energy_mae_mev": 2000.0, "energy_mae_mev_per_atom": 20.0, "force_mae_mev_per_a": 80.0, "force_cosine": 0.1,
+        "zero_energy_mae_mev": 9000.0, "zero_energy_mae_mev_per_atom": 90.0, "zero_force_mae_mev_per_a": 90.0,
+    }  # fmt: skip
+
+    def run(benchmark, task, model):
+        labels = {"benchmark": benchmark, "task": task, "model": model, "recipe": model}
+        return {**labels, **settings, "tests": {"val_id": metrics}}
+
+    results = [
+        run("oc22", "is2re", "mace-l2-10m-oc"),
+        run("oc20", "s2ef", "mace-l2-10m-oc"),
+        run("oc22", "s2ef", "painn"),
+    ]
+    table = next(table for table in paper_tables(results) if table.title.startswith("Scaling check, 10^7 parameters"))
+    assert [row[0] for row in table.rows] == ["mace-l2-10m-oc (3 of 50 passes)", "mace-l2-10m-oc, paper", "zero row"]
+    assert column(table, "oc22 is2re per atom, eV") == {
+        "mace-l2-10m-oc": "0.0200", "mace-l2-10m-oc, paper": "0.0779", "zero row": "0.0900",
+    }  # fmt: skip
+    assert column(table, "oc20 s2ef forces, eV/Å")["mace-l2-10m-oc"] == "0.0800"
+    assert column(table, "oc22 s2ef forces, eV/Å")["mace-l2-10m-oc"] == ""
+
+
 def test_qm9_and_molecule3d_are_one_table_in_ev():
     def run(benchmark, target, error):
         labels = {"benchmark": benchmark, "target": target, "model": "torchmd-et-qm9", "recipe": "torchmd-et-qm9"}

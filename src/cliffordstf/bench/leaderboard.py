@@ -7,7 +7,7 @@ from typing import Any
 
 from cliffordstf.bench.numbers import circumstances, errors, passes, zero_errors
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
-from cliffordstf.bench.published import RMD17_MOLECULES, published_family, rmd17
+from cliffordstf.bench.published import RMD17_MOLECULES, published_value
 from cliffordstf.bench.table import Table
 from cliffordstf.model.presets import own_preset
 
@@ -67,9 +67,10 @@ def _paper(model: str, molecule: str) -> str:
 
 
 def _published(model: str, molecule: str, train: int) -> str:
-    family = published_family(model)
-    found = rmd17(train, family, molecule) if family else None
-    return "" if found is None else f"{found[0]:g} / {found[1]:g}"
+    energy, forces = (published_value(table, model, molecule, train) for table in ("rmd17_energy", "rmd17_forces"))
+    if energy is None and forces is None:
+        return ""
+    return " / ".join("-" if value is None else f"{value:g}" for value in (energy, forces))
 
 
 ABLATION = tuple(paper_models("ablation"))

@@ -27,6 +27,9 @@ def paper_tables(results: Sequence[Result]) -> list[Table]:
         own = [result for result in results if result.get("benchmark") in benchmarks]
         for setting, chosen in _by_setting(own):
             tables.append(layout(f"{title}, {setting}", chosen, columns))
+    large = [r for r in results if r.get("benchmark") in USUAL and "10m" in r["model"]]
+    for setting, chosen in _by_setting(large):
+        tables.append(layout(f"Scaling check, 10^7 parameters, {setting}", chosen, _scaling()))
     for setting, chosen in _by_setting([r for r in results if r.get("benchmark") == "ablation"]):
         tables.append(_ablation(chosen, setting))
     return [*tables, *(wall_clock_layout(result, MOLECULES) for result in results if "roofline" in result)]
@@ -81,7 +84,7 @@ def _split_metric(benchmark: str, task: str, split: str, name: str | None, facto
     def number(result: Result) -> float | None:
         found = result["tests"].get(split)
         is_usual = result.get("energy", USUAL[benchmark]) == USUAL[benchmark]
-        if result["task"] != task or found is None or not is_usual:
+        if (result["benchmark"], result["task"]) != (benchmark, task) or found is None or not is_usual:
             return None
         return 0.0 if name is None else _scaled(found.get(name), factor)
 
@@ -110,6 +113,26 @@ def _catalysis(benchmark: str, relaxed: Sequence[str], other: str) -> list[Colum
             column("s2ef", split, ", eV/Å", "forces", "force_mae_mev_per_a", "zero_force_mae_mev_per_a", 1e-3)
         )
         columns.append(column("s2ef", split, "", "cosine", "force_cosine", None, 1.0))
+    return columns
+
+
+def _scaling() -> list[Column]:
+    """Relaxed energies per atom, then energy, forces and cosine of both sets, in distribution."""
+
+    def column(benchmark: str, task: str, kind: str, unit: str, metric: str, zero: str | None, factor: float) -> Column:
+        name = f"{benchmark} {task} {kind}"
+        value, nothing = (_split_metric(benchmark, task, "val_id", n, factor) for n in (metric, zero))
+        return Column(f"{name}{unit}", "scaling", name, value, nothing, (4, 4))
+
+    per_atom = ("energy_mae_mev_per_atom", "zero_energy_mae_mev_per_atom", 1e-3)
+    columns = [column("oc22", "is2re", "per atom", ", eV", *per_atom)]
+    for benchmark in ("oc22", "oc20"):
+        parts = (
+            ("energy", ", eV", "energy_mae_mev", "zero_energy_mae_mev", 1e-3),
+            ("forces", ", eV/Å", "force_mae_mev_per_a", "zero_force_mae_mev_per_a", 1e-3),
+            ("cosine", "", "force_cosine", None, 1.0),
+        )
+        columns += [column(benchmark, "s2ef", *part) for part in parts]
     return columns
 
 

@@ -154,6 +154,7 @@ bench-oc: $(STAMP)
 	$(OC20) --recipe "default without cells" data.ignore_cells=true
 	$(OC22)
 	$(OC22) --recipe "default without cells" data.ignore_cells=true
+	$(BIN)/cliffordstf bench oc20 --task is2re --budget 2min --train $(DATA)/oc20/tutorial_lmdb/is2re/val_20 --test others=0.3
 	$(BIN)/cliffordstf bench table --results results/oc20 --out docs/oc20.md
 	$(BIN)/cliffordstf bench table --results results/oc22 --out docs/oc22.md
 

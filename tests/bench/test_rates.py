@@ -39,7 +39,7 @@ def result(model: str, rate: float, forces: float, molecule: str = "ethanol") ->
         "zero_energy_mae_mev": 140.0,
         "zero_force_mae_mev_per_a": 900.0,
     }
-    labels = {"benchmark": "rates", "molecule": molecule, "train": 950, "model": model, "budget": 180.0}
+    labels = {"benchmark": "rates", "molecule": molecule, "train": 950, "model": model, "budget": 180.0, "seed": 0}
     return {**labels, "config": {"optimizer": {"learning_rate": rate}}, "metrics": metrics}
 
 

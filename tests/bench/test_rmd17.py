@@ -42,6 +42,16 @@ def test_the_official_split_is_kept_and_the_test_frames_stay_out(archive):
     assert not any("also in" in warning for warning in splits.warnings)
 
 
+def test_another_split_is_another_job(archive):
+    for part in ("train", "test"):
+        (archive / "splits" / f"index_{part}_02.csv").write_text(
+            (archive / "splits" / f"index_{part}_01.csv").read_text()
+        )
+    first, second = (rmd17_cell(archive, "ethanol", split=split) for split in (1, 2))
+    assert (first.name, second.name) == ("ethanol-950-default-20min-seed0", "ethanol-950-split2-default-20min-seed0")
+    assert second.config.data.test_indices.endswith("index_test_02.csv")
+
+
 def test_few_frames_are_all_that_a_run_sees(archive):
     splits = load_splits(rmd17_cell(archive, "ethanol", train=50).config.data)
     assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [50, 0, 100]
@@ -54,6 +64,10 @@ def test_bad_requests_are_refused_with_one_sentence(archive):
         rmd17_cell(archive, "ethanal")
     with pytest.raises(ConfigError, match="between 1 and 1000"):
         rmd17_cell(archive, "ethanol", train=5000)
+    with pytest.raises(ConfigError, match="between 1 and 5, the official splits"):
+        rmd17_cell(archive, "ethanol", split=6)
+    with pytest.raises(DataError, match=r"rmd17_ethanol_train_03\.npz"):
+        rmd17_cell(archive, "ethanol", split=3)
     with pytest.raises(DataError, match=r"rmd17_uracil_train_01\.npz"):
         rmd17_cell(archive, "uracil")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import errors, zero_errors
+from cliffordstf.bench.numbers import circumstances, errors, zero_errors
 from cliffordstf.bench.protocols import sound_rate
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
@@ -46,7 +46,8 @@ def rates_table(results: Iterable[dict[str, Any]], molecule: str, budget: float)
     rates = sorted({_rate(result) for result in chosen})
     table = Table(
         f"Learning rates, rMD17 {molecule}, {chosen[0]['train']} training frames, {budget / 60:g} min each, protocol "
-        "sound: validation energy MAE, meV / force MAE, meV/Å (force cosine)",
+        "sound: validation energy MAE, meV / force MAE, meV/Å (force cosine); nothing where a run diverged or was not "
+        f"made; {circumstances(chosen)}",
         ["model", *(f"{rate:g}" for rate in rates), "taken"],
     )
     for model in dict.fromkeys(result["model"] for result in chosen):

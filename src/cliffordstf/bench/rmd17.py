@@ -17,6 +17,9 @@ from cliffordstf.train.config import load_config
 POOL = 1000
 """Frames of an official training split."""
 
+SPLITS = 5
+"""Official ones."""
+
 LEVEL_OF_THEORY = "PBE/def2-SVP (revised MD17)"
 
 
@@ -55,6 +58,8 @@ def rmd17_cell(
             f"rMD17 has no molecule '{molecule}'{did_you_mean(molecule, RMD17_MOLECULES)}; it has "
             f"{', '.join(RMD17_MOLECULES)}."
         )
+    if not 1 <= split <= SPLITS:
+        raise ConfigError(f"--split {split} must be between 1 and {SPLITS}, the official splits of rMD17.")
     if not 1 <= train <= POOL:
         raise ConfigError(f"--train {train} must be between 1 and {POOL}, the size of an official training split.")
     options = [
@@ -80,7 +85,8 @@ def rmd17_cell(
         "recipe": recipe,
         "overrides": list(overrides),
     }
-    name = f"{molecule}-{train}-{file_name(recipe)}-{budget}-seed{seed}"
+    which = "" if split == 1 else f"-split{split}"
+    name = f"{molecule}-{train}{which}-{file_name(recipe)}-{budget}-seed{seed}"
     return Cell(name, labels, load_config(None, options))
 
 

@@ -60,7 +60,12 @@ MANY_ELEMENTS: tuple[str, ...] = ("ictp",)
 WIDTHS: tuple[str, ...] = ("equiformer-l4-oc", "equiformer-l4-qm9", "equiformer-l2-10m", "mace-l2-10m")
 """Presets that are the same as another one when they are made narrow."""
 
-PARAMETERS: dict[str, float] = {"equiformer-l4-qm9": 1.4e6, "equiformer-l2-10m": 9.7e6, "mace-l2-10m": 1e7}
+PARAMETERS: dict[str, float] = {
+    "mace": 8.5e5,
+    "equiformer-l4-qm9": 1.4e6,
+    "equiformer-l2-10m": 9.7e6,
+    "mace-l2-10m": 1e7,
+}
 """Weights of a preset for H, C, N, O, within 15 %, where they are not about a million."""
 
 

@@ -20,14 +20,9 @@ SOUND_RATES: dict[str, float] = {
     "mace": 0.1,
     "nequip": 0.1,
     "ictp": 0.05,
-    "equiformer": 0.02,
-    "visnet": 0.02,
-    "gotennet": 0.02,
-    "tensornet": 0.02,
-    "dimenet++": 0.02,
 }
-"""Learning rates of families that want another one than ours, by validation error in `bench rates` (docs/rates.md):
-weights that start with unit variance, as those of MACE, NequIP and ICTP do, want larger steps."""
+"""Learning rates of families whose weights start with unit variance and want larger steps: those with the lowest
+validation error in `bench rates` (docs/rates.md). The others have ours."""
 
 _PAPER_OPTIMISER = (
     "optimizer.name=adam",

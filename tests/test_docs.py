@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cliffordstf.bench.numbers import passes
 from cliffordstf.bench.paper_tables import paper_tables
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
 from cliffordstf.bench.speed_tables import PEERS, speed_tables
@@ -100,3 +101,19 @@ def test_the_errors_in_the_readme_are_what_the_results_say():
             published = [rmd17(train, peer, molecule) for peer in ("MACE", "NequIP")]
             cells += [f"{forces[molecule, train]:.1f}", *(f"{values[1]:g}" for values in published)]
         assert f"| {' | '.join(cells)} |" in text
+
+
+def test_the_leaderboard_in_the_readme_is_what_the_results_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    chosen = [
+        r
+        for r in read_results(ROOT / "results" / "leaderboard")
+        if (r["molecule"], r["protocol"], r["budget"]) == ("ethanol", "sound", 600.0)
+    ]
+    ranked = sorted(chosen, key=lambda r: r["metrics"]["force_mae_mev_per_a"])
+    rows = [
+        f"| `{r['recipe']}` | {r['parameters'] / 1e6:.2f} | {passes([r])} | {r['metrics']['energy_mae_mev']:.1f} | "
+        f"{r['metrics']['force_mae_mev_per_a']:.1f} |"
+        for r in ranked
+    ]
+    assert "\n".join(rows) in text

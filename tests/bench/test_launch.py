@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import ClassVar
 
 import pytest
 
@@ -29,6 +30,25 @@ def sweep(tmp_path) -> Sweep:
 def test_two_processes_share_a_sweep(sweep, cells):
     assert run_in_processes(sweep, cells, 2, lambda _: None).is_done
     assert [result["seed"] for result in read_results(sweep.results)] == [0, 1, 2]
+
+
+class Killed:
+    """A job whose process ends without a word, as for want of memory."""
+
+    name = "killed"
+    labels: ClassVar[dict] = {}
+
+    def settings(self) -> dict:
+        return {}
+
+    def run(self, directory, watcher):
+        os._exit(9)
+
+
+def test_a_process_that_dies_is_a_failure_and_no_stop(sweep, cells):
+    outcome = run_in_processes(sweep, [cells[0], Killed()], 1, lambda _: None)
+    assert not outcome.is_stopped
+    assert outcome.failed == {"killed": "a process that worked on it ended with exit code 9; out of memory?"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")

@@ -9,6 +9,7 @@ from cliffordstf.bench import protocols
 from cliffordstf.bench.protocols import protocol_options, sound_rate
 from cliffordstf.bench.rates import rates_cell, rates_tables
 from cliffordstf.bench.tables import all_tables
+from tests.bench.test_leaderboard import result as leaderboard_result
 
 
 @pytest.fixture
@@ -32,15 +33,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def result(model: str, rate: float, forces: float, molecule: str = "ethanol") -> dict:
-    metrics = {
-        "energy_mae_mev": 1.0,
-        "force_mae_mev_per_a": forces,
-        "force_cosine": 0.999,
-        "zero_energy_mae_mev": 140.0,
-        "zero_force_mae_mev_per_a": 900.0,
-    }
-    labels = {"benchmark": "rates", "molecule": molecule, "train": 950, "model": model, "budget": 180.0, "seed": 0}
-    return {**labels, "config": {"optimizer": {"learning_rate": rate}}, "metrics": metrics}
+    config = {"optimizer": {"learning_rate": rate}}
+    return {**leaderboard_result(model, forces, molecule, benchmark="rates"), "budget": 180.0, "config": config}
 
 
 def test_a_run_is_judged_by_its_validation_frames_and_never_sees_the_test_set(folder: Path, tmp_path: Path):

@@ -1,6 +1,7 @@
 import json
 import signal
 import time
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import ClassVar
 
@@ -93,6 +94,9 @@ def test_an_error_that_is_none_of_ours_does_not_end_the_sweep(sweep, cells):
     assert not outcome.is_stopped
     assert sweep.result_file(cells[0]).is_file()
     assert "somebody else's code" in (sweep.work / "broken.traceback").read_text(encoding="utf-8")
+    mended = replace(cells[0], name="broken")
+    assert sweep.run([mended], lambda _: None).is_done
+    assert not list(sweep.work.glob("broken.[ft]*"))
 
 
 def test_a_result_says_how_its_model_was_built(sweep, cells):

@@ -147,15 +147,19 @@ class Sweep:
                 say("stopped; the same command goes on from here")
                 return False
             write_result(self.result_file(job), {**job.labels, **found})
-            self._failure(job).unlink(missing_ok=True)
+            for file in (self._failure(job), self._traceback(job)):
+                file.unlink(missing_ok=True)
         return True
 
     def _unexpected(self, job: Job, error: Exception) -> str:
         """One sentence about an error that has none of ours; the rest of it goes into a file."""
-        file = self.work / f"{job.name}.traceback"
+        file = self._traceback(job)
         write_text(file, "".join(traceback.format_exception(error)))
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[0] if lines else 'no message'} (see {file})"
+
+    def _traceback(self, job: Job) -> Path:
+        return self.work / f"{job.name}.traceback"
 
     def _failure(self, job: Job) -> Path:
         return self.work / f"{job.name}.failed"

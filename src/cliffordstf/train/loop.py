@@ -284,7 +284,7 @@ class Trainer:
     def _randomness_of_the_step(self) -> Iterator[None]:
         """Dropout and the like: of the seed, the step and the process, so that a restart does not change them."""
         device = self.potential.species_of_number.device
-        seed = (self.config.seed * parallel.world() + parallel.rank()) * 2**32 + self.progress.step
+        seed = ((self.config.seed * parallel.world() + parallel.rank()) * 2**32 + self.progress.step) % 2**63
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.default_generator.manual_seed(seed)  # torch.manual_seed takes 25 times as long
             if device.type == "cuda":

@@ -77,7 +77,23 @@ def test_a_data_set_of_ones_own_is_read_back(elsewhere):
         table = np.column_stack([[8, 1, 1], [[0, 0, 0], [0.96, 0, 0], [0, 0.96, 0]], rng.normal(size=(3, 3))])
         np.save(folder / f"frame{index}_{-1.5 * index}.npy", table)
     names = {"folder": folder}
+    assert len(code("data").strip().splitlines()) <= 30
     exec(code("data"), names)
     structures = names["structures"]
     assert [frame.energy for frame in structures] == [0.0, -1.5, -3.0]
     np.testing.assert_allclose(structures[2].forces, np.load(folder / "frame2_-3.0.npy")[:, 4:7], atol=1e-7)
+
+
+def test_the_benchmark_of_the_page_runs(elsewhere, clusters):
+    clusters.rename(elsewhere / "mine.extxyz")
+    (elsewhere / "pair.py").write_text(code("model"), encoding="utf-8")
+    (line,) = re.findall(r"^    cliffordstf (bench own .*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    quick = ["--recipe", "quick", "budget=null", "epochs=1"]
+    for model in ("default", "pair"):
+        words = line.replace("default,pair", model).split()
+        command = [sys.executable, "-m", "cliffordstf", *words, *quick[:1], model, *quick[2:]]
+        environment = {**os.environ, family.OWN: "pair.py"}
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+    assert sorted(path.name for path in Path("results/own").iterdir()) == [
+        f"mine-{model}-1passes-seed{seed}.json" for model in ("default", "pair") for seed in (0, 1)
+    ]

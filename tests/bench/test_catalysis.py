@@ -6,7 +6,7 @@ from ase.constraints import FixAtoms
 from ase.io import read, write
 from typer.testing import CliRunner
 
-from cliffordstf.bench.catalysis import catalysis_cell, catalysis_table
+from cliffordstf.bench.catalysis import catalysis_cell, catalysis_tables
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError, DataError
@@ -50,13 +50,17 @@ def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
     cell = catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": slabs["val_id"]}, energy="total")
     splits = load_splits(cell.config.data)
     assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
-    table = catalysis_table([result], "oc20", "s2ef")
-    assert table.heads == ["model", "parameters", "budget, min", "passes", "val_id", "val_id, paper"]
+    (table,) = catalysis_tables([result], "oc20", "s2ef")
+    assert table.heads[:4] == ["model", "parameters", "budget", "passes"]
+    assert table.heads[4:] == ["val_id", "val_id, paper", "val_id, published"]
     assert table.rows[-1][4].endswith("(0)")
     # The paper's are adsorption energies.
-    assert catalysis_table([{**result, "model": "paper/full"}], "oc20", "s2ef").rows[0][5] == ""
-    paper = catalysis_table([{**result, "model": "paper/full", "energy": "adsorption"}], "oc20", "s2ef")
-    assert paper.rows[0][5] == "2.115 / 0.06 (0.138)"
+    theirs = {**result, "model": "paper/full", "energy": "adsorption"}
+    adsorption, total = catalysis_tables([{**result, "model": "paper/full"}, theirs], "oc20", "s2ef")
+    assert (total.rows[0][5], adsorption.rows[0][5]) == ("", "2.115 / 0.06 (0.138)")
+    assert "adsorption energies" in adsorption.title
+    (published,) = catalysis_tables([{**theirs, "model": "schnet"}], "oc20", "s2ef")
+    assert published.rows[0][6] == "- / 0.0743 (-)"
 
 
 def test_adsorption_energies_are_asked_for_by_what_files_hold(slabs, tmp_path, real_data):
@@ -70,6 +74,8 @@ def test_adsorption_energies_are_asked_for_by_what_files_hold(slabs, tmp_path, r
     assert data(real_data / "oc20/derived_s2ef_raw/train").keys.energy == "adsorption_energy"
     lmdb = data(real_data / "oc20/tutorial_lmdb/s2ef/val_20")
     assert (lmdb.keys.energy, lmdb.system_reference) == (None, None)
+    assert lmdb.reference == "mean", "an energy for every element would fit twenty adsorption energies without error"
+    assert data(slabs["train"], energy="total").reference == "auto"
     energies = [
         np.mean([frame.energy for frame in load_splits(found).train])
         for found in (data(real_data / "oc20/derived_s2ef_raw/train"), lmdb)
@@ -84,6 +90,19 @@ def test_files_with_different_energies_are_not_mixed(slabs, real_data):
     with pytest.raises(ConfigError, match=r"\(total energies\) and val_20 \(LMDB files\)"):
         catalysis_cell("oc20", "s2ef", slabs["train"], {}, valid=lmdb, energy="total")
     catalysis_cell("oc20", "s2ef", slabs["train"], {"val_id": shards}, energy="total")
+
+
+def test_energies_of_an_unknown_kind_are_not_taken_for_adsorption_energies(real_data, tmp_path):
+    shard = tmp_path / "0.extxyz.xz"  # without its text file
+    shard.write_bytes((real_data / "oc20/derived_s2ef_raw/train/0.extxyz.xz").read_bytes())
+    with pytest.raises(ConfigError, match=r"0\.extxyz\.xz does not say whether its energies are adsorption energies"):
+        catalysis_cell("oc20", "s2ef", shard, {"val": 0.1})
+    catalysis_cell("oc20", "s2ef", shard, {"val": 0.1}, energy="total")
+
+
+def test_patterns_of_every_kind_are_taken(slabs):
+    for pattern in ("random[0-4].traj", "random?.traj"):
+        catalysis_cell("oc20", "s2ef", slabs["train"] / pattern, {"val": 0.1}, energy="total")
 
 
 def test_relaxed_energies_are_not_made_of_single_frames(real_data):
@@ -111,7 +130,8 @@ def test_periodic_images_can_be_left_out(slabs, tmp_path):
     assert alone["config"]["data"]["ignore_cells"]
     errors = [result["tests"]["val_id"]["energy_mae_mev"] for result in (alone, periodic)]
     assert errors[0] != errors[1]
-    assert len(catalysis_table([alone, periodic], "oc20", "is2re").rows) == 3
+    (table,) = catalysis_tables([alone, periodic], "oc20", "is2re")
+    assert len(table.rows) == 3
 
 
 def test_the_result_of_other_splits_is_not_taken_for_this_one(slabs, tmp_path):
@@ -128,7 +148,8 @@ def test_a_share_of_the_training_data_can_be_held_out(slabs, tmp_path):
     (result,) = run(tmp_path, slabs, "--recipe", "tiny", "--task", "is2re", "--test", "others=0.3")
     assert list(result["tests"]) == ["others", "val_id"]
     assert result["tests"]["others"]["n_structures"] == 3
-    assert catalysis_table([result], "oc20", "is2re").heads[4:8:2] == ["others", "val_id"]
+    (table,) = catalysis_tables([result], "oc20", "is2re")
+    assert table.heads[4:8:3] == ["others", "val_id"]
     with pytest.raises(ConfigError, match="only one test split"):
         catalysis_cell("oc20", "is2re", slabs["train"], {"a": 0.1, "b": 0.2})
 

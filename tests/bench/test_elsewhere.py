@@ -20,6 +20,7 @@ from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError
 from cliffordstf.model import family
 from cliffordstf.train.config import load_config
+from cliffordstf.version import __version__
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the other interpreter is a shell script")
 
@@ -202,4 +203,22 @@ def test_the_errand_says_how_it_is_used(capsys):
     assert main(["dance"]) == 2
     assert "models NAME" in capsys.readouterr().err
     assert main(["models", "ictp-l1"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"ictp-l1": None}
+    assert json.loads(capsys.readouterr().out) == {"version": __version__, "models": {"ictp-l1": None}}
+
+
+def test_another_version_there_is_refused(known, tmp_path, monkeypatch):
+    script = tmp_path / "python"
+    script.write_text('#!/bin/sh\necho \'{"version": "0.0.1", "models": {"distant": null}}\'\n', "utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv(elsewhere.PYTHONS, str(script))
+    with pytest.raises(ConfigError, match=r"has cliffordstf 0\.0\.1 and this is .*; install the same version there"):
+        interpreter_for(["distant"])
+
+
+def test_an_installed_package_does_not_bring_its_neighbours_along(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    assert elsewhere._environment()["PYTHONPATH"].split(os.pathsep)[1:] == ["mine"]
+    monkeypatch.setattr(
+        elsewhere, "__file__", str(tmp_path / "site-packages" / "cliffordstf" / "bench" / "elsewhere.py")
+    )
+    assert elsewhere._environment()["PYTHONPATH"] == "mine"

@@ -90,6 +90,18 @@ def test_slurm_tasks_run_the_same_command_in_one_process():
     assert lines[-4] == "srun cliffordstf bench rmd17 --data 'my data'"
 
 
+def test_a_slurm_task_gets_the_cores_that_were_asked_for(tmp_path):
+    script = tmp_path / "sweep.sbatch"
+    script.write_text(slurm_script(Launch(slurm="--cpus-per-task=4"), COMMAND))
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\necho "cores: $SRUN_CPUS_PER_TASK"\n')
+    srun.chmod(0o755)
+    for asked, said in (({"SLURM_CPUS_PER_TASK": "4"}, "cores: 4"), ({}, "cores: ")):
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **asked}
+        done = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == [said]
+
+
 @pytest.mark.parametrize(("code", "said"), [(143, "requeue 5_2\n"), (0, ""), (1, "")])
 def test_a_slurm_task_that_was_stopped_is_requeued(tmp_path, code, said):
     script = tmp_path / "sweep.sbatch"

@@ -123,6 +123,18 @@ def test_the_ablation_says_what_variants_have_and_averages_molecules():
     assert column(table, "force MAE, meV/Å")["paper/stf2, paper"] == "759 ± 41"
 
 
+def test_a_mean_of_columns_has_the_spread_of_its_seeds():
+    results = [
+        {**result("paper/stf2", forces + seed, molecule, benchmark="ablation"), "seed": seed}
+        for molecule, forces in (("aspirin", 20.0), ("ethanol", 10.0))
+        for seed in (0, 1)
+    ]
+    (table,) = paper_tables(results)
+    assert column(table, "force MAE, meV/Å")["paper/stf2"] == "15.50 ± 0.71"
+    (table,) = paper_tables(results[:-1])  # one seed that both have: no spread
+    assert column(table, "force MAE, meV/Å")["paper/stf2"] == "15.25"
+
+
 def test_published_numbers_are_of_known_models_and_have_a_source():
     rows = list(csv.DictReader((files("cliffordstf.bench") / "published.csv").read_text().splitlines()))
     assert all(row["model"] in names() and row["source"] for row in rows)
@@ -130,6 +142,8 @@ def test_published_numbers_are_of_known_models_and_have_a_source():
     assert published_value("rmd17_forces", "mace-l1", "aspirin", 950) == 6.6
     assert published_value("rmd17_energy", "gotennet", "aspirin", 950) == 1.55
     assert published_value("rmd17_energy", "gotennet", "aspirin", 50) is None
+    assert published_value("rmd17_forces", "mace-l1", "aspirin", 50) == 43.9
+    assert published_value("rmd17_forces", "mace-l1", "aspirin", 200) is None
 
 
 def test_the_wall_clock_table_compares_structures_a_second():

@@ -2,8 +2,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cliffordstf.bench.leaderboard import ABLATION, ablation_table, leaderboard
-from cliffordstf.bench.numbers import passes
+from cliffordstf.bench.numbers import circumstances, passes
 from cliffordstf.bench.paper import paper_models, paper_value
+from cliffordstf.bench.paper_tables import paper_tables
 from cliffordstf.bench.rmd17 import rmd17_table
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.main import app
@@ -41,7 +42,7 @@ def test_a_preset_with_the_settings_of_a_table_is_its_row_there_and_only_there()
     assert paper_value("qm9", "equiformer-l4-oc", "U0") is None
     assert paper_value("scaling", "equiformer-l2-10m", "oc20 s2ef energy").value == 1.244
     assert paper_value("scaling", "equiformer-l2-10m-oc", "oc20 s2ef energy").value == 1.244
-    table = leaderboard([result("mace-l1-md17", 9.0)], 950, 600.0, "sound")
+    table = leaderboard([result("mace-l1-md17", 9.0)], 950, (600.0, 0, 0), "sound")
     assert table.rows[0][5:7] == ["32468 / 99737 (0.101)", "0.4 / 2.1"]
 
 
@@ -65,7 +66,7 @@ def test_the_ablation_has_twelve_variants_that_can_be_built():
 
 def test_models_are_ranked_beside_the_paper_and_the_zero_row():
     results = [result("mace-l1", 9.0), result("default", 5.0), result("default", 7.0, seed=1), result("painn", 20.0)]
-    table = leaderboard(results, 950, 600.0, "sound")
+    table = leaderboard(results, 950, (600.0, 0, 0), "sound")
     assert [row[0] for row in table.rows] == ["default", "mace-l1", "painn", "zero row"]
     assert table.rows[0][3:5] == ["2.0", "20"]
     assert table.rows[0][2].startswith("1.00 ± 0.00 / 6.00 ± 1.41")
@@ -75,7 +76,7 @@ def test_models_are_ranked_beside_the_paper_and_the_zero_row():
 
 def test_speed_and_passes_belong_to_a_molecule():
     slow = {**result("default", 9.0, molecule="aspirin"), "steps": 30, "passes": 4.25}
-    table = leaderboard([result("default", 5.0), slow, result("painn", 7.0)], 950, 600.0, "sound")
+    table = leaderboard([result("default", 5.0), slow, result("painn", 7.0)], 950, (600.0, 0, 0), "sound")
     assert table.heads[7:10] == ["ethanol", "steps/s", "passes"]
     assert table.rows[0][3:5] == ["1.0", "4.2"]
     assert table.rows[0][8:10] == ["2.0", "20"]
@@ -86,7 +87,7 @@ def test_titles_say_under_which_circumstances():
     machine = {"machine": {"threads": 1, "processor": "AMD EPYC"}, "split": 1}
     runs = [{**result("default", 5.0), **machine, "commit": "b" * 40, "date": "2"}]
     runs += [{**result("painn", 5.0, seed=1), **machine, "commit": "a" * 40, "date": "1"}]
-    assert leaderboard(runs, 950, 600.0, "sound").title.endswith(
+    assert leaderboard(runs, 950, (600.0, 0, 0), "sound").title.endswith(
         "; split 1; seeds 0, 1; 1 thread of AMD EPYC; commits aaaaaaa, bbbbbbb"
     )
 
@@ -102,16 +103,39 @@ def test_the_ablation_table_says_what_each_variant_has():
     results = [result(name, 5.0 + seed, seed=seed, benchmark="ablation") for name in ABLATION for seed in (0, 1)]
     longer = [{**result("paper/full", 4.0, benchmark="ablation"), "budget": 1200.0}]
     assert [len(table.rows) for table in all_tables([*results, *longer])] == [13, 2]
-    table = ablation_table(results, 600.0)
+    table = ablation_table(results, (600.0, 0, 0))
     assert len(table.rows) == 13
     assert table.rows[0][:5] == ["paper/full", "stf2+stf3", "on", "on", "learned"]
     assert table.rows[0][6] == "1994 / 729 (0.506)"
     assert table.rows[-2][0] == "paper/clifford"
 
 
+def test_an_ablation_of_equal_steps_has_a_table_of_its_own_and_says_what_each_variant_took():
+    timed = result("paper/full", 5.0, benchmark="ablation")
+    counted = [
+        {
+            **result("paper/full", 4.0 + seed, seed=seed, benchmark="ablation"),
+            "budget": None,
+            "config": {"epochs": "auto", "steps": 600},
+        }
+        for seed in (0, 1)
+    ]
+    steps, time = all_tables([timed, *counted])
+    assert "10 min each" in time.title
+    assert "600 steps each" in steps.title
+    assert (time.heads[-1], steps.heads[-1]) == ("passes", "minutes")
+    assert steps.rows[0][-2:] == ["1.00 ± 0.00 / 4.50 ± 0.71 (0.99900 ± 0.00000)", "0.5 ± 0.0"]
+    assert ["600 steps each" in table.title for table in paper_tables([timed, *counted])] == [False, True]
+
+
 def test_the_command_names_what_it_cannot_find(tmp_path):
     found = CliRunner().invoke(app, ["bench", "ablation", "--data", str(tmp_path), "--results", str(tmp_path / "r")])
     assert found.exit_code != 0
+
+
+def test_a_tree_with_changes_is_not_shown_as_its_commit():
+    runs = [{**result("default", 5.0), "commit": "0123456789abcdef+"}]
+    assert circumstances(runs).endswith("commit 0123456+")
 
 
 def test_tables_say_how_far_a_budget_got():
@@ -120,6 +144,6 @@ def test_tables_say_how_far_a_budget_got():
     assert passes([short, {**short, "epochs": 99}]) == "99 to 124 of 250"
     assert passes([{**short, "passes": 123.6}]) == "124 of 250"
     assert passes([{**short, "passes": 0.34}, {**short, "passes": 1.05}]) == "0.3 to 1.1 of 250"
-    assert leaderboard([short], 950, 600.0, "sound").rows[0][4] == "124 of 250"
+    assert leaderboard([short], 950, (600.0, 0, 0), "sound").rows[0][4] == "124 of 250"
     assert rmd17_table([short], 950).heads[1] == "paper/full, 10 min (124 of 250 passes)"
     assert rmd17_table([result("default", 5.0)], 950).heads[1] == "default, 10 min"

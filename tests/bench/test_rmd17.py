@@ -52,6 +52,20 @@ def test_another_split_is_another_job(archive):
     assert second.config.data.test_indices.endswith("index_test_02.csv")
 
 
+def test_a_budget_has_one_name_however_it_is_written(archive):
+    names = {rmd17_cell(archive, "ethanol", budget=text).name for text in ("20min", "1200s", "1200")}
+    assert names == {"ethanol-950-default-20min-seed0"}
+    assert rmd17_cell(archive, "ethanol", budget="45s").name == "ethanol-950-default-45s-seed0"
+    passes = rmd17_cell(archive, "ethanol", overrides=("budget=null", "epochs=9"), label="nine")
+    assert passes.name == "ethanol-950-nine-9passes-seed0"
+
+
+def test_updates_may_take_the_place_of_a_budget(archive):
+    cell = rmd17_cell(archive, "ethanol", steps=600)
+    assert cell.name == "ethanol-950-default-600steps-seed0"
+    assert (cell.config.budget, cell.config.steps) == (None, 600)
+
+
 def test_few_frames_are_all_that_a_run_sees(archive):
     splits = load_splits(rmd17_cell(archive, "ethanol", train=50).config.data)
     assert [len(part) for part in (splits.train, splits.valid, splits.test)] == [50, 0, 100]
@@ -131,7 +145,7 @@ def test_the_table_shows_published_numbers_seeds_and_the_zero_row():
     table = rmd17_table(results, 50)
     assert table.heads == ["molecule", "default, 10 min", "wide, 10 min", "MACE", "NequIP", "zero row"]
     assert table.rows[0] == [
-        "ethanol", "1.00 ± 0.00 / 32.00 ± 2.83 (0.99900)", "", "6.7 / 32.6", "8.7 / 40.2", "140 / 900 (0)"
+        "ethanol", "1.00 ± 0.00 / 32.00 ± 2.83 (0.99900 ± 0.00000)", "", "6.7 / 32.6", "8.7 / 40.2", "140 / 900 (0)"
     ]  # fmt: skip
     assert table.rows[1][1:3] == ["", "1.00 / 20.00 (0.99900)"]
 

@@ -2,14 +2,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cliffordstf.bench.scalar import NOTHING, QM9, scalar_cell, scalar_table
+from cliffordstf.bench.scalar import NOTHING, QM9, scalar_cell, scalar_tables
 from cliffordstf.bench.sweep import read_results
 from cliffordstf.cli.main import app
+from cliffordstf.data.readers import read_frames
 from cliffordstf.data.readers.qm9 import TARGETS
+from cliffordstf.data.units import LabelKeys
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.train.evaluate import constant_energy
-from cliffordstf.train.setup import prepare
+from cliffordstf.train.setup import load_splits, prepare
 
 SMALL = ["--recipe", "tiny", "model.preset=default/small", "model.channels=4", "epochs=3"]
 
@@ -41,15 +43,26 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
     assert homo["config"]["model"]["pooling"] == "mean"
     assert energy["config"]["model"]["pooling"] == "sum"
     assert homo["metrics"]["n_structures"] == 4
-    table = scalar_table(results, "qm9")
-    assert table.heads[:4] == ["model", "parameters", "budget, min", "passes"]
-    assert table.heads[4:] == ["U0, meV", "U0, paper", "homo, meV", "homo, paper"]
+    (table,) = scalar_tables(results, "qm9")
+    assert table.heads[:4] == ["model", "parameters", "budget", "passes"]
+    assert table.heads[4:7] == ["U0, meV", "U0, paper", "U0, published"]
+    assert table.heads[7:] == ["homo, meV", "homo, paper", "homo, published"]
     assert table.rows[0][3] == "3 of 3"
     assert float(table.rows[0][4]) == pytest.approx(energy["metrics"]["energy_mae_mev"], abs=1e-3)
     assert table.rows[-1][0] == "zero row"
     # The paper prints 8.045 eV and 0.033 eV.
-    paper = scalar_table([{**result, "model": "gotennet"} for result in results], "qm9")
-    assert [paper.rows[0][5], paper.rows[0][7]] == ["8045", "33"]
+    (paper,) = scalar_tables([{**result, "model": "gotennet"} for result in results], "qm9")
+    assert [paper.rows[0][5], paper.rows[0][8]] == ["8045", "33"]
+    (published,) = scalar_tables([{**result, "model": "painn-qm9"} for result in results], "qm9")
+    assert [published.rows[0][6], published.rows[0][9]] == ["5.85", "27.6"]
+
+
+def test_other_references_have_another_zero_row(molecules, tmp_path):
+    run(tmp_path, "qm9", molecules, "--exclude", "none")
+    results = run(tmp_path, "qm9", molecules, "--exclude", "none", "--seeds", "1", "data.reference=mean")
+    tables = scalar_tables(results, "qm9")
+    assert [len(table.rows) for table in tables] == [2, 2]
+    assert ["references mean" in table.title for table in tables] == [False, True]
 
 
 def test_excluded_molecules_stay_out(molecules, tmp_path):
@@ -90,6 +103,20 @@ def test_the_papers_targets_are_z_scores(molecules, tmp_path, target):
     assert float(loaded.predict(structure).energy) == pytest.approx(float(setup.potential.predict(structure).energy))
 
 
+def test_the_database_of_schnetpack_has_the_same_targets(real_data):
+    file = real_data / "qm9" / "schnetpack" / "test_qm9.db"
+    for target in QM9:
+        cell = scalar_cell("qm9", str(file), target, exclude=NOTHING)
+        splits = load_splits(cell.config.data)
+        assert len(splits.train) + len(splits.valid) + len(splits.test) == 20
+    methane = next(
+        frame
+        for frame in read_frames(str(file), keys=LabelKeys(energy="energy_U0"))[0]
+        if sorted(frame.structure.numbers) == [1, 1, 1, 1, 6]
+    )
+    assert methane.energy == pytest.approx(-40.47893 * 27.2114, abs=0.01)
+
+
 def test_an_unknown_target_is_named():
     with pytest.raises(ConfigError, match="did you mean 'homo'"):
         scalar_cell("qm9", "qm9pack:", "homos")
@@ -100,4 +127,5 @@ def test_molecule3d_end_to_end_on_its_layout(real_data, tmp_path):
     data = real_data / "molecule3d" / "layout_fixture_from_qm9" / "data" / "raw"
     (result,) = run(tmp_path, "molecule3d", data)
     assert result["metrics"]["energy_mae_mev"] > 0
-    assert scalar_table([result], "molecule3d").heads[4:] == ["gap, eV", "gap, paper"]
+    (table,) = scalar_tables([result], "molecule3d")
+    assert table.heads[4:] == ["gap, eV", "gap, paper", "gap, published"]

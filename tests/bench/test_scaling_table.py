@@ -5,12 +5,14 @@ from cliffordstf.bench.scaling_table import scaling_tables
 def result(model: str, seconds: float, seed: int = 0, **changes) -> dict:
     validation = {"energy_mae_mev": 20.0, "force_mae_mev_per_a": 50.0, "force_cosine": 0.99}
     zeros = {"zero_energy_mae_mev": 210.0, "zero_force_mae_mev_per_a": 945.0}
-    labels = {"benchmark": "scaling", "frames": "a.npz", "budget_steps": 300, "model": model, "recipe": model}
+    labels = {"benchmark": "scaling", "frames": "a.npz", "budget_steps": 300, "cut_after": None}
+    labels |= {"model": model, "recipe": model}
     times = {"step_seconds": seconds, "step_quartiles": [0.9 * seconds, 1.1 * seconds]}
     return {
         **labels, "overrides": [], "seed": seed, "parameters": 10**7 if "10m" in model else 10**6,
         "machine": {"processor": "a processor", "threads": 1, "accelerator": None}, "structures_a_step": 2,
         **times, "peak_memory_mb": 512.3, "last_loss": 0.1, "diverged": None,
+        "steps": changes.get("budget_steps", 300),
         "validation": {**validation, **zeros}, **changes,
     }  # fmt: skip
 
@@ -89,6 +91,39 @@ def test_every_data_file_and_number_of_steps_has_its_tables():
     ]
     assert len(scaling_tables(results)) == 6
     assert scaling_tables([]) == []
+
+
+def cut(model: str, steps: int, losses: dict[int, float]) -> dict:
+    rows = [
+        {"step": float(step), "train_loss": loss, "valid_energy_mae_mev": 100 * loss,
+         "valid_force_mae_mev_per_a": 1000 * loss, "valid_force_cosine": 0.5}
+        for step, loss in losses.items()
+    ]  # fmt: skip
+    return result(model, 1.0, steps=steps, cut_after=120.0, history=rows)
+
+
+def test_runs_that_a_budget_cut_are_compared_where_all_of_them_came_by():
+    fast = cut("default/1m", 300, {50: 0.5, 100: 0.3, 150: 0.2, 300: 0.1})
+    slow = cut("default/10m", 130, {50: 0.4, 100: 0.2, 130: 0.15})
+    _, learned = scaling_tables([fast, slow])
+    assert "after 100 of 300 steps (the last mark that all models with errors got to in 2 min each)" in learned.title
+    assert learned.rows[1][0] == "default/10m (cut after 130 steps)"
+    assert [row[1:3] for row in learned.rows] == [
+        ["0.3000", "30.00 / 300.00 (0.5000)"],
+        ["0.2000", "20.00 / 200.00 (0.5000)"],
+        ["", "210.00 / 945.00 (0.0000)"],
+    ]
+
+
+def test_a_run_that_was_cut_before_the_first_mark_has_no_errors():
+    fast = cut("default/1m", 300, {50: 0.5, 300: 0.1})
+    _, learned = scaling_tables([fast, cut("default/10m", 17, {17: 0.9})])
+    assert "after 300 of 300 steps" in learned.title
+    assert [row[1:3] for row in learned.rows][:2] == [["0.1000", "10.00 / 100.00 (0.5000)"], ["", ""]]
+
+
+def test_budgets_have_tables_of_their_own():
+    assert len(scaling_tables([result("default/1m", 1.0), cut("default/1m", 300, {300: 0.1})])) == 4
 
 
 def test_timings_alone_make_no_table():

@@ -30,6 +30,14 @@ def test_one_composition_is_fitted_in_sum_and_warned_about():
     assert found.of(frames[0]) == pytest.approx(sum(E0.values()))
 
 
+def test_a_fit_that_leaves_nothing_to_learn_is_warned_about():
+    frames = [frame([1, 1], 0.3), frame([6, 8], -0.2), frame([6, 1, 1], 0.1)]
+    found = find_references(frames, (1, 6, 8))
+    assert [found.of(f) for f in frames] == pytest.approx([f.energy for f in frames])
+    assert "nothing is left to learn from these; give reference energies" in found.warnings[0]
+    assert not find_references([*frames, frame([1, 1], 0.4)], (1, 6, 8)).warnings
+
+
 def test_isolated_atoms_are_taken_where_there_are_all():
     atoms = [frame([number]) for number in E0]
     found = find_references([*atoms, frame([6, 8], -11.0)], (1, 6, 8))

@@ -54,10 +54,13 @@ SMOOTHNESS: dict[str, int] = {
 }
 """Derivatives of the energy that are continuous at the cutoff, 2 meaning two or more; -1: the energy itself jumps."""
 
-MANY_ELEMENTS: tuple[str, ...] = ("ictp",)
-"""Families whose presets have 10^6 parameters for a hundred elements, rather than for H, C, N and O."""
+MANY_ELEMENTS: tuple[str, ...] = ("ictp-l1", "ictp-l2", "ictp-l3")
+"""Presets that have 10^6 parameters for a hundred elements, rather than for H, C, N and O."""
 
-WIDTHS: tuple[str, ...] = ("equiformer-l4-oc", "equiformer-l4-qm9", "equiformer-l2-10m", "mace-l2-10m")
+WIDTHS: tuple[str, ...] = (
+    *("equiformer-l4-oc", "equiformer-l4-qm9", "equiformer-l2-10m", "mace-l2-10m"),
+    *("ictp-l1-1m", "ictp-l2-1m", "ictp-l3-1m"),
+)
 """Presets that are the same as another one when they are made narrow."""
 
 PARAMETERS: dict[str, float] = {

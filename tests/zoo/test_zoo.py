@@ -176,7 +176,7 @@ def test_scale_and_reference_energies_are_added_outside(name):
 def test_about_a_million_parameters(name):
     if problem(name):
         pytest.skip(problem(name))
-    elements = range(1, 101) if family(name) in MANY_ELEMENTS else (1, 6, 7, 8)
+    elements = range(1, 101) if name in MANY_ELEMENTS else (1, 6, 7, 8)
     count = sum(weight.numel() for weight in zoo.build(name, list(elements), seed=0).parameters())
     assert count == pytest.approx(PARAMETERS.get(name, 1e6), rel=0.15)
 

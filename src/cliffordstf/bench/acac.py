@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.cells import Cell, length_name
+from cliffordstf.bench.numbers import length, said_length
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers import read_frames
@@ -57,7 +58,8 @@ def acac_cell(
     ]
     labels = {"benchmark": "acac", "model": model, "recipe": recipe, "overrides": list(overrides)}
     tests = {name: data / file for name, file in TESTS.items()}
-    return Cell(f"acac-{file_name(recipe)}-{budget}-seed{seed}", labels, load_config(None, options), tests)
+    config = load_config(None, options)
+    return Cell(f"acac-{file_name(recipe)}-{length_name(config)}-seed{seed}", labels, config, tests)
 
 
 def _free_atoms(file: Path) -> dict[str, float]:
@@ -72,9 +74,9 @@ def acac_table(results: Iterable[dict[str, Any]]) -> Table:
         "scan's lowest point, meV",
         ["recipe", *TESTS],
     )
-    rows = sorted(results, key=lambda result: (result["recipe"], result["budget"], result["seed"]))
+    rows = sorted(results, key=lambda result: (result["recipe"], length(result), result["seed"]))
     for result in rows:
-        name = f"{result['recipe']}, {result['budget'] / 60:g} min, seed {result['seed']}"
+        name = f"{result['recipe']}, {said_length(length(result))}, seed {result['seed']}"
         table.add(name, *(_cell(result["tests"][test]) for test in TESTS))
     if rows:
         table.add("zero row", *(_zero(rows[0]["tests"][test]) for test in TESTS))

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import passes, spread
+from cliffordstf.bench.cells import Cell, length_name
+from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
+from cliffordstf.bench.published import published_value
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers import oc20_shards
@@ -20,6 +21,9 @@ Task = Literal["is2re", "s2ef"]
 Energy = Literal["adsorption", "total"]
 USUAL: dict[str, Energy] = {"oc20": "adsorption", "oc22": "total"}
 """Which energies the official evaluation, and so the paper, means."""
+
+_USUAL_REFERENCE: dict[Energy, str] = {"adsorption": "mean", "total": "auto"}
+"""Slab and gas are taken off adsorption energies already: what is left is no sum over elements."""
 
 
 def catalysis_cell(
@@ -47,7 +51,8 @@ def catalysis_cell(
         tests: Splits to test on, for example `val_id`, by name; one of them may be a share of the training data, at
             random.
         valid: Validation set; by default a twentieth of the training set.
-        reference: Linear reference energies (.npz) to take off; by default they are fitted.
+        reference: Linear reference energies (.npz) to take off; by default they are fitted to total energies, and the
+            mean is taken off adsorption energies.
         energy: Adsorption energies, by default for OC20, or total ones, by default for OC22. LMDB files of OC20 hold
             adsorption energies; shards have both; of relaxations and ASE-LMDB the system's energy has to be taken off.
         system_reference: Energies by system (oc20_ref.pkl), for adsorption energies of the latter.
@@ -77,7 +82,7 @@ def catalysis_cell(
         f"data.valid={valid if valid is not None else 0.05}",
         f"data.test={next(iter(shares.values()), 0)}",
         f"data.split_seed={seed}",
-        f"data.reference={reference if reference is not None else 'auto'}",
+        f"data.reference={reference if reference is not None else _USUAL_REFERENCE[energy]}",
         f"data.free_atoms_only={'true' if task == 's2ef' else 'false'}",
         f"seed={seed}",
         f"budget={budget}",
@@ -99,12 +104,13 @@ def catalysis_cell(
         "validation": valid.name if valid else None,
         "reference": reference.name if reference else None,
     }
-    name = f"{benchmark}-{task}-{file_name(recipe)}-{budget}-seed{seed}"
-    return Cell(name, labels, load_config(None, options), files, next(iter(shares), None))
+    config = load_config(None, options)
+    name = f"{benchmark}-{task}-{file_name(recipe)}-{length_name(config)}-seed{seed}"
+    return Cell(name, labels, config, files, next(iter(shares), None))
 
 
 def _exists(path: Path) -> bool:
-    return path.exists() or "*" in path.name
+    return path.exists() or any(letter in str(path) for letter in "*?[")
 
 
 def _energy_options(energy: Energy, train: Path, system_reference: Path | None) -> list[str]:
@@ -130,6 +136,12 @@ def _check_one_kind_of_energy(benchmark: str, energy: Energy, paths: Sequence[Pa
     kinds = {path: _kind(path) for path in paths}
     if energy == "total":
         kinds = {path: "LMDB files" if kind == "LMDB files" else "total energies" for path, kind in kinds.items()}
+    elif unknown := next((path for path, kind in kinds.items() if kind == _UNKNOWN), None):
+        raise ConfigError(
+            f"{unknown.name} does not say whether its energies are adsorption energies: it is no LMDB file of OC20, no "
+            "shard (N.extxyz with its N.txt beside it) and no relaxation; complete it, or learn total energies with "
+            "--energy total."
+        )
     train, *others = kinds
     if different := next((path for path in others if kinds[path] != kinds[train]), None):
         raise ConfigError(
@@ -141,7 +153,13 @@ def _check_one_kind_of_energy(benchmark: str, energy: Energy, paths: Sequence[Pa
 def _kind(path: Path) -> str:
     if any(oc20_shards.side_file(file) for file in expand(path)):
         return "raw shards"
-    return "relaxations" if _has_totals(path) else "LMDB files"
+    if _has_totals(path):
+        return "relaxations"
+    first = expand(path)[0]
+    return "LMDB files" if find_reader(first)(first, 1).format.startswith("Open Catalyst") else _UNKNOWN
+
+
+_UNKNOWN = "other files"
 
 
 def _check_relaxed_energies(paths: Sequence[Path]) -> None:
@@ -160,29 +178,34 @@ def _has_totals(path: Path) -> bool:
     return any(file.suffix in (".traj", ".aselmdb", ".db") for file in expand(path))
 
 
-def catalysis_table(results: Iterable[dict[str, Any]], benchmark: str, task: str) -> Table:
-    """A row for each recipe, a column for each split."""
-    chosen = [result for result in results if (result["benchmark"], result["task"]) == (benchmark, task)]
+def catalysis_tables(results: Iterable[dict[str, Any]], benchmark: str, task: str) -> list[Table]:
+    """One for each protocol, kind of energy and way to take references off: these decide what knowing nothing means."""
+    groups = by_zero_row(r for r in results if (r["benchmark"], r["task"]) == (benchmark, task))
+    return [_catalysis_table(chosen, benchmark, task, setting) for setting, chosen in groups.items()]
+
+
+def _catalysis_table(chosen: Sequence[dict[str, Any]], benchmark: str, task: str, setting: str) -> Table:
+    """A row for each recipe; for each split ours, the paper's and what is published."""
     splits = list(dict.fromkeys(name for result in chosen for name in result["tests"]))
     forces = "energy MAE, eV / force MAE, eV/Å (cosine; ours also EFwT: energy within 0.02 eV, forces within 0.03 eV/Å)"
     what = "energy MAE, eV (EwT: within 0.02 eV)" if task == "is2re" else forces
-    heads = ["model", "parameters", "budget, min", "passes"]
+    heads = ["model", "parameters", "budget", "passes"]
     for split in splits:
-        heads += [split, f"{split}, paper"]
-    table = Table(f"{benchmark.upper()} {task.upper()}: {what}", heads)
+        heads += [split, f"{split}, paper", f"{split}, published"]
+    table = Table(f"{benchmark.upper()} {task.upper()}, {setting}: {what}; {circumstances(chosen)}", heads)
     cell = _relaxed if task == "is2re" else _forces
-    for recipe, budget in sorted({(r["recipe"], r["budget"]) for r in chosen}):
-        mine = [r for r in chosen if (r["recipe"], r["budget"]) == (recipe, budget)]
-        cells = [recipe, f"{mine[0]['parameters']:,}", f"{budget / 60:g}", passes(mine)]
+    for recipe, each in sorted({(r["recipe"], length(r)) for r in chosen}):
+        mine = [r for r in chosen if (r["recipe"], length(r)) == (recipe, each)]
+        cells = [recipe, f"{mine[0]['parameters']:,}", said_length(each), passes(mine)]
         for split in splits:
             found = [r["tests"][split] for r in mine if split in r["tests"]]
             is_usual = mine[0].get("energy", USUAL[benchmark]) == USUAL[benchmark]
-            paper = _paper(benchmark, task, mine[0]["model"], split) if is_usual else ""
-            cells += [cell(found) if found else "", paper]
+            elsewhere = _known_elsewhere(benchmark, task, mine[0]["model"], split) if is_usual else ("", "")
+            cells += [cell(found) if found else "", *elsewhere]
         table.add(*cells)
     zero = ["zero row", "", "", ""]
     for split in splits:
-        zero += [_zero(next(r["tests"][split] for r in chosen if split in r["tests"]), task), ""]
+        zero += [_zero(next(r["tests"][split] for r in chosen if split in r["tests"]), task), "", ""]
     table.add(*zero)
     return table
 
@@ -205,10 +228,20 @@ def _zero(metrics: dict[str, Any], task: str) -> str:
     return energy if task == "is2re" else f"{energy} / {metrics['zero_force_mae_mev_per_a'] / 1000:.4f} (0)"
 
 
-def _paper(benchmark: str, task: str, model: str, split: str) -> str:
-    if task == "is2re":
-        found = paper_value(benchmark, model, f"is2re {split}")
-        return "" if found is None else f"{found.value:g}"
-    values = [paper_value(benchmark, model, f"s2ef {split} {name}") for name in ("energy", "forces", "cosine")]
-    known = [value.value for value in values if value is not None]
-    return f"{known[0]:g} / {known[1]:g} ({known[2]:g})" if len(known) == len(values) else ""
+def _known_elsewhere(benchmark: str, task: str, model: str, split: str) -> tuple[str, str]:
+    """What the paper prints, and what is published at the settings that a model's authors recommend."""
+    names = [f"is2re {split}"] if task == "is2re" else [f"s2ef {split} {kind}" for kind in _KINDS]
+    printed = [paper_value(benchmark, model, name) for name in names]
+    published = [published_value(benchmark, model, name) for name in names]
+    return _joined([None if p is None else p.value for p in printed]), _joined(published)
+
+
+_KINDS = ("energy", "forces", "cosine")
+
+
+def _joined(values: Sequence[float | None]) -> str:
+    """`energy`, or `energy / forces (cosine)`, with a dash for what is not known; nothing if nothing is."""
+    if all(value is None for value in values):
+        return ""
+    energy, *rest = ("-" if value is None else f"{value:g}" for value in values)
+    return f"{energy} / {rest[0]} ({rest[1]})" if rest else energy

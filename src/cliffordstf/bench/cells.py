@@ -4,12 +4,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
+from cliffordstf.provenance import describe_run
 from cliffordstf.train.checkpoint import model_options
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.evaluate import evaluate
+from cliffordstf.train.loop import DivergedError
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.run import RunResult, Watcher, resume, train
 from cliffordstf.train.setup import load_frames
@@ -48,8 +52,11 @@ class Cell:
         return {**config, "data": data}
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
-        """Train, or go on training; the result, or None if a signal stopped it."""
-        result = self._train(directory, watcher)
+        """Train, or go on training; the result, or None if a signal stopped it. A run that diverges is a result."""
+        try:
+            result = self._train(directory, watcher)
+        except DivergedError as error:
+            return self._diverged(error)
         return None if result is None else self._result(result)
 
     def _train(self, directory: Path, watcher: Watcher | None) -> RunResult | None:
@@ -66,8 +73,10 @@ class Cell:
         """The run, with the elements of the further test sets: at their evaluation it would be too late for them."""
         if not self.tests:
             return self.config
-        frames = [frame for file in self.tests.values() for frame in load_frames(str(file), self.config.data)[0]]
-        numbers = {int(number) for frame in frames for number in frame.structure.numbers}
+        numbers: set[int] = set()
+        for file in self.tests.values():  # one after the other: official splits hold a million structures each
+            for frame in load_frames(str(file), self.config.data)[0]:
+                numbers.update(np.unique(frame.structure.numbers).tolist())
         asked = self.config.model.get("elements")
         elements = sorted(numbers | set(element_numbers(asked) if asked else ()))
         return self.config.model_copy(update={"model": {**self.config.model, "elements": elements}})
@@ -96,6 +105,19 @@ class Cell:
             "history": _curve(result.history),
         }
 
+    def _diverged(self, error: DivergedError) -> dict[str, Any]:
+        """Budget, provenance and config of a run that came to no end, and what happened."""
+        return {
+            "budget": self.config.budget,
+            "seed": self.config.seed,
+            **describe_run(),
+            "config": self.settings(),
+            "diverged": error.what,
+            "metrics": {},
+            "tests": {},
+            "history": [],
+        }
+
     def _evaluate(self, result: RunResult, file: Path) -> dict[str, Any]:
         """Errors on a further test set; energies themselves too if it is small, as scans are."""
         frames = load_frames(str(file), self.config.data)[0]
@@ -108,13 +130,31 @@ class Cell:
         return {**metrics, **{name: [round(float(value), 6) for value in values] for name, values in names.items()}}
 
 
+def length_name(config: TrainConfig) -> str:
+    """How long a run is, for its name: `10min` (also if 600s was asked for), `600steps`, `9passes`."""
+    if config.budget is not None:
+        return duration_name(config.budget)
+    return f"{config.epochs}passes" if config.steps is None else f"{config.steps}steps"
+
+
+def duration_name(seconds: float) -> str:
+    """A time, for the name of a job."""
+    return f"{seconds / 60:g}min" if seconds >= 60 else f"{seconds:g}s"
+
+
 def _is_path(value: Any) -> bool:
     return isinstance(value, str) and "/" in value
 
 
 def _curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
     """Learning curve: evenly picked rows, the last one included."""
-    names = ("epoch", "step", "seconds", "train_loss", "valid_energy_mae_mev", "valid_force_mae_mev_per_a")
+    errors = ("valid_energy_mae_mev", "valid_force_mae_mev_per_a", "valid_force_cosine")
+    names = ("epoch", "step", "seconds", "train_loss", *errors)
     step = max(1, -(-len(history) // CURVE_POINTS))
     rows = history[::-1][::step][::-1]
-    return [{n: float(f"{row[n]:.5g}") for n in names if isinstance(row.get(n), int | float)} for row in rows]
+    return [{n: _rounded(row[n]) for n in names if isinstance(row.get(n), int | float)} for row in rows]
+
+
+def _rounded(value: float) -> float:
+    """Five digits; counts stay as they are."""
+    return value if isinstance(value, int) else float(f"{value:.5g}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.launch import run_in_processes
-from cliffordstf.bench.sweep import Sweep
+from cliffordstf.bench.sweep import Sweep, SweepError
 from cliffordstf.data.dataset import BatchPlan
 from cliffordstf.model.committee import Committee
 from cliffordstf.model.file import load_model
@@ -47,6 +47,8 @@ class CommitteeCell:
         if outcome.is_stopped:
             return None
         results = [json.loads(sweep.result_file(member).read_text(encoding="utf-8")) for member in self.members]
+        if lost := next((result for result in results if result.get("diverged")), None):
+            raise SweepError(f"the member with seed {lost['seed']} diverged ({lost['diverged']}), so there is no mean.")
         return {
             **{name: results[0][name] for name in ("budget", "seed", "data", "config")},
             **describe_run(),

@@ -24,6 +24,7 @@ from cliffordstf.bench.sweep import Job, SweepError
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.family import family_names
 from cliffordstf.train.run import Watcher
+from cliffordstf.version import __version__
 from cliffordstf.zoo import available
 
 PYTHONS = "CLIFFORDSTF_PYTHONS"
@@ -82,21 +83,34 @@ def _ask(python: str, models: list[str]) -> dict[str, str | None]:
         try:
             done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=True)
             said = json.loads(done.stdout.splitlines()[-1])
-        except (OSError, subprocess.CalledProcessError, ValueError, IndexError) as error:
+            version, answers = said["version"], said["models"]
+        except (OSError, subprocess.CalledProcessError, ValueError, LookupError, TypeError) as error:
             said_why = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
             raise ConfigError(
                 f"{python} cannot run cliffordstf ({said_why[-1] if said_why else 'it says nothing'}); make it again "
                 f"with 'make peers', or set {PYTHONS} to interpreters that can, or to nothing."
             ) from None
-        _answers.update({(python, name): said[name] for name in unknown})
+        if version != __version__:
+            raise ConfigError(
+                f"{python} has cliffordstf {version} and this is {__version__}; install the same version there."
+            )
+        _answers.update({(python, name): answers[name] for name in unknown})
     return {name: _answers[python, name] for name in models}
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with this package first: another version of it would not be this benchmark."""
-    source = str(Path(__file__).parents[2])
-    paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    """Ours, with this package first if it is a source tree: another version of it would not be this benchmark.
+
+    An installed package shares its folder with all others, which the other interpreter has in versions of its own.
+    """
+    source = Path(__file__).parents[2]
+    ours = [str(source)] if (source.parent / "pyproject.toml").is_file() else []
+    paths = os.pathsep.join([*ours, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {
+        **os.environ,
+        **({"PYTHONPATH": paths} if paths else {}),
+        "OMP_NUM_THREADS": str(torch.get_num_threads()),
+    }
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from cliffordstf.bench.launch import STOPPED
 from cliffordstf.bench.progress import Lines
 from cliffordstf.bench.sweep import Job, write_text
 from cliffordstf.errors import CliffordSTFError
+from cliffordstf.version import __version__
 from cliffordstf.zoo import available
 
 ERRAND, ANSWER = "errand.pickle", "answer.json"
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
     """Exit code of the errand."""
     match arguments:
         case ["models", *names]:
-            print(json.dumps({name: available(name) for name in names}))
+            print(json.dumps({"version": __version__, "models": {name: available(name) for name in names}}))
             return 0
         case ["run", folder]:
             threading.Thread(target=_stop_when_left, daemon=True).start()

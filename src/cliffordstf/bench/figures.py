@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from cliffordstf.bench.numbers import length, said_length
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
 from cliffordstf.report.style import ACCENT, INK, MUTED, SECOND, THIRD, house_style
 
@@ -62,7 +63,7 @@ def _learning_curve(axis: Axes, molecule: str, runs: list[dict[str, Any]], colou
     for run in runs:
         rows = [row for row in run["history"] if _FORCE in row]
         colour = colours[run["recipe"]]
-        label = f"{run['recipe']}, {run['budget'] / 60:g} min"
+        label = f"{run['recipe']}, {said_length(length(run))}"
         axis.plot([row["seconds"] / 60 for row in rows], [row[_FORCE] for row in rows], color=colour, label=label)
         axis.plot(run["seconds"] / 60, run["metrics"]["force_mae_mev_per_a"], "o", color=colour, markersize=4)
     published = rmd17(950, "MACE", molecule)

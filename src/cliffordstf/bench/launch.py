@@ -155,6 +155,8 @@ def slurm_script(how: Launch, command: Sequence[str]) -> str:
     options = [f"--array=1-{how.workers}", "--signal=TERM@60", "--requeue", *shlex.split(how.slurm or "")]
     header = [f"#SBATCH {shlex.join(options)}"]
     body = [
+        # Since SLURM 22.05 srun does not take over what sbatch was asked for.
+        '[ -n "$SLURM_CPUS_PER_TASK" ] && export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
         f"srun {shlex.join(without_slurm(command))}",
         "code=$?",
         # SLURM itself requeues after a failure of a machine only.
@@ -195,13 +197,24 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
         outcome = Outcome()
         while waiting:
             (done,), _ = ray.wait(list(waiting), num_returns=1)
-            name, found = waiting.pop(done), ray.get(done)
+            name = waiting.pop(done)
+            found = _answer(ray, done, name)
             outcome = Outcome(outcome.is_stopped or found.is_stopped, {**outcome.failed, **found.failed})
             how = "stopped" if found.is_stopped else "failed" if found.failed else "done"
             say(f"{name}: {how}, {len(waiting)} left")
         return outcome
     finally:
         ray.shutdown()
+
+
+def _answer(ray: Any, task: Any, name: str) -> Outcome:
+    """What became of a job; a worker that died is no reason to leave the others."""
+    try:
+        found: Outcome = ray.get(task)
+    except ray.exceptions.RayError as error:
+        reason = f"its Ray worker failed ({str(error).strip().splitlines()[0]}); out of memory?"
+        return Outcome(failed={name: reason})
+    return found
 
 
 def _one(sweep: Sweep, job: Job, folder: str, environment: dict[str, str]) -> Outcome:

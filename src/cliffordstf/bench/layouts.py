@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import passes, rounds_done, spread
+from cliffordstf.bench.numbers import circumstances, passes, rounds_done, short_commit, spread
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import published_value
 from cliffordstf.bench.table import Table
@@ -52,7 +52,8 @@ def layout(
         columns: Of numbers.
         labels, heads: What stands between a model's name and its numbers, if anything, and its titles.
     """
-    table = Table(title, ["model", *heads, *(column.head for column in columns)])
+    said = "; ".join(filter(None, [title, circumstances(results)]))
+    table = Table(said, ["model", *heads, *(column.head for column in columns)])
     empty = [""] * len(heads)
     for recipe in _ordered(results, columns[0].table):
         mine = [result for result in results if result["recipe"] == recipe]
@@ -86,12 +87,30 @@ def _values(results: Sequence[Result], number: Number) -> list[float]:
 
 
 def _ours(mine: Sequence[Result], column: Column) -> str:
-    """Mean and spread over seeds; of a mean of columns only where all of them are measured."""
+    """Mean and spread over seeds; of a mean of columns only where all of them are measured.
+
+    Its spread is over the seeds that every column has; if that is one or none, it has none.
+    """
+    digits = column.digits[0]
     if not column.mean_of:
         values = _values(mine, column.value)
-        return spread(values, column.digits[0]) if values else ""
+        return spread(values, digits) if values else ""
     parts = [_values(mine, part.value) for part in column.mean_of]
-    return f"{mean(map(mean, parts)):.{column.digits[0]}f}" if all(parts) else ""
+    if not all(parts):
+        return ""
+    by_seed = [_mean_of_seed([r for r in mine if r.get("seed") == seed], column) for seed in _seeds(mine)]
+    complete = [value for value in by_seed if value is not None]
+    return spread(complete, digits) if len(complete) > 1 else f"{mean(map(mean, parts)):.{digits}f}"
+
+
+def _seeds(results: Sequence[Result]) -> list[int | None]:
+    return sorted({result.get("seed") for result in results}, key=lambda seed: -1 if seed is None else seed)
+
+
+def _mean_of_seed(mine: Sequence[Result], column: Column) -> float | None:
+    """Mean of the columns for results of one seed; None if one of them is not measured with it."""
+    parts = [_values(mine, part.value) for part in column.mean_of]
+    return mean(map(mean, parts)) if all(parts) else None
 
 
 def _zero(results: Sequence[Result], column: Column) -> str:
@@ -119,7 +138,8 @@ def wall_clock_layout(results: Result, structures: int) -> Table:
     machine = results["machine"]
     table = Table(
         f"Wall-clock, aspirin, {structures} structures a step, structures per second: ours on {machine['processor']}, "
-        f"{machine['threads']} threads, commit {results['commit'][:9]}{rounds_done(results)}; the paper's on a GPU",
+        f"{machine['threads']} threads, commit {short_commit(results['commit'], 9)}{rounds_done(results)}; the paper's "
+        "on a GPU",
         ["model", "parameters", "training", "inference", "parameters, paper", "training, paper", "inference, paper"],
     )
     rows = {row["name"]: row for row in results["rows"]}

@@ -5,22 +5,22 @@ from collections.abc import Iterable
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import circumstances, errors, passes, zero_errors
+from cliffordstf.bench.numbers import Length, circumstances, errors, length, passes, said_length, spread, zero_errors
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import RMD17_MOLECULES, published_value
 from cliffordstf.bench.table import Table
 from cliffordstf.model.presets import own_preset
 
 
-def leaderboard(results: Iterable[dict[str, Any]], train: int, budget: float, protocol: str) -> Table:
+def leaderboard(results: Iterable[dict[str, Any]], train: int, each: Length, protocol: str) -> Table:
     """RMD17 at one budget: ours and the paper's numbers, by force error on the molecule that most models have."""
-    chosen = [r for r in results if (r["train"], r["budget"], r["protocol"]) == (train, budget, protocol)]
+    chosen = [r for r in results if (r["train"], length(r), r["protocol"]) == (train, each, protocol)]
     molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
     heads = ["model", "parameters"]
     for molecule in molecules:
         heads += [molecule, "steps/s", "passes", f"{molecule}, paper", f"{molecule}, published"]
     table = Table(
-        f"rMD17, {train} training frames, {budget / 60:g} min each, protocol {protocol}: test energy MAE, meV / force "
+        f"rMD17, {train} training frames, {said_length(each)} each, protocol {protocol}: test energy MAE, meV / force "
         f"MAE, meV/Å (force cosine); {circumstances(chosen)}",
         heads,
     )
@@ -77,14 +77,19 @@ ABLATION = tuple(paper_models("ablation"))
 """The twelve variants, in the paper's order."""
 
 
-def ablation_table(results: Iterable[dict[str, Any]], budget: float) -> Table:
-    """The paper's ablation: what each variant has, its number there (in real units), and ours by molecule."""
-    chosen = [r for r in results if r["budget"] == budget]
+def ablation_table(results: Iterable[dict[str, Any]], each: Length) -> Table:
+    """The paper's ablation: what each variant has, its number there (in real units), and ours by molecule.
+
+    Args:
+        results: Of the ablation.
+        each: Which of them, see `numbers.length`.
+    """
+    chosen = [r for r in results if length(r) == each]
     molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in chosen)]
     table = Table(
-        f"Ablation, rMD17, {budget / 60:g} min each, protocol sound, direct forces: test energy MAE, meV / force MAE, "
+        f"Ablation, rMD17, {said_length(each)} each, protocol sound, direct forces: test energy MAE, meV / force MAE, "
         f"meV/Å (force cosine); paper: mean of four molecules; {circumstances(chosen)}",
-        ["variant", "STF", "Hodge", "cross", "routing", "parameters", "paper", *_with_passes(molecules)],
+        ["variant", "STF", "Hodge", "cross", "routing", "parameters", "paper", *_with_price(molecules, each)],
     )
     for variant in ABLATION:
         mine = [r for r in chosen if r["model"] == variant]
@@ -93,15 +98,22 @@ def ablation_table(results: Iterable[dict[str, Any]], budget: float) -> Table:
         cells = []
         for molecule in molecules:
             runs = [r for r in mine if r["molecule"] == molecule]
-            cells += [errors([r["metrics"] for r in runs]), passes(runs) if runs else ""]
+            cells += [errors([r["metrics"] for r in runs]), _price(runs, each)]
         table.add(variant, *variant_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
     zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
     table.add("zero row", "", "", "", "", "", "", *(text for zero in zeros for text in (zero_errors(zero), "")))
     return table
 
 
-def _with_passes(molecules: list[str]) -> list[str]:
-    return [head for molecule in molecules for head in (molecule, "passes")]
+def _with_price(molecules: list[str], each: Length) -> list[str]:
+    return [head for molecule in molecules for head in (molecule, "passes" if each[0] else "minutes")]
+
+
+def _price(runs: list[dict[str, Any]], each: Length) -> str:
+    """What is not the same for all: passes of runs of equal time, training minutes of those of equally many updates."""
+    if not runs:
+        return ""
+    return passes(runs) if each[0] else spread([r["seconds"] / 60 for r in runs], 1)
 
 
 def variant_flags(variant: str) -> list[str]:

@@ -1,6 +1,6 @@
 """How errors, and how long was measured, are written in tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import Any
 
@@ -18,10 +18,9 @@ def errors(metrics: Sequence[dict[str, Any]]) -> str:
     """Energy MAE, meV / force MAE, meV/Å (force cosine), over seeds; nothing for no runs."""
     if not metrics:
         return ""
-    energy, forces = (
-        spread([float(m[name]) for m in metrics], 2) for name in ("energy_mae_mev", "force_mae_mev_per_a")
-    )
-    return f"{energy} / {forces} ({mean(float(m['force_cosine']) for m in metrics):.5f})"
+    kinds = (("energy_mae_mev", 2), ("force_mae_mev_per_a", 2), ("force_cosine", 5))
+    energy, forces, cosine = (spread([float(m[name]) for m in metrics], digits) for name, digits in kinds)
+    return f"{energy} / {forces} ({cosine})"
 
 
 def zero_errors(metrics: dict[str, Any]) -> str:
@@ -38,14 +37,51 @@ def passes(results: Sequence[dict[str, Any]]) -> str:
     return f"{text} of {max(asked)}" if asked else text
 
 
+Length = tuple[float, int, int]
+"""Seconds, updates and, where there is neither, passes that a run was given; 0 for no such limit."""
+
+
+def length(result: dict[str, Any]) -> Length:
+    """How long a run was to be; tables put equal ones together."""
+    config = result.get("config", {})
+    seconds, steps, passes = result["budget"] or 0.0, config.get("steps") or 0, config.get("epochs")
+    return seconds, steps, 0 if seconds or steps or not isinstance(passes, int) else passes
+
+
+def said_length(each: Length) -> str:
+    """`10 min`, `600 steps` or `250 passes`."""
+    seconds, steps, passes = each
+    parts = (f"{seconds / 60:g} min" if seconds else "", f"{steps} steps" if steps else "")
+    return " or ".join(filter(None, parts)) or f"{passes} passes"
+
+
+def short_commit(commit: str, digits: int = 7) -> str:
+    """The beginning of a commit; the mark of a tree with changes stays."""
+    return commit[:digits] + ("+" if commit.endswith("+") else "")
+
+
+def by_zero_row(results: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Results that one zero row is right for, by what they have in common: protocol, references and kind of energy."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        reference = result["config"]["data"]["reference"]
+        parts = [
+            f"protocol {result['protocol']}",
+            f"{result['energy']} energies" if "energy" in result else "",
+            "" if reference == "auto" else f"references {reference}",
+        ]
+        groups.setdefault(", ".join(filter(None, parts)), []).append(result)
+    return dict(sorted(groups.items()))
+
+
 def circumstances(results: Sequence[dict[str, Any]]) -> str:
     """Split, seeds, processors, threads and commits of runs, as far as they say so."""
     machines = {(r["machine"]["threads"], r["machine"]["processor"]) for r in results if "machine" in r}
     where = [f"{threads} thread{'s' * (threads > 1)} of {name}" for threads, name in sorted(machines)]
-    commits = dict.fromkeys(r["commit"][:7] for r in sorted(results, key=_date) if r.get("commit"))
+    commits = dict.fromkeys(short_commit(r["commit"]) for r in sorted(results, key=_date) if r.get("commit"))
     parts = [
         _several("split", sorted({str(r["split"]) for r in results if "split" in r})),
-        _several("seed", sorted({str(r["seed"]) for r in results})),
+        _several("seed", sorted({str(r["seed"]) for r in results if "seed" in r})),
         " and ".join(where),
         _several("commit", list(commits)),
     ]

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cliffordstf.bench.catalysis import USUAL
+from cliffordstf.bench.diverged import diverged_tables, finished
 from cliffordstf.bench.layouts import Column, Number, Result, layout, wall_clock_layout
 from cliffordstf.bench.leaderboard import variant_flags
+from cliffordstf.bench.numbers import Length, length, said_length
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.scalar import QM9
 from cliffordstf.bench.speed import MOLECULES
@@ -22,6 +24,7 @@ _AGGREGATE = "aggregate"
 
 def paper_tables(results: Sequence[Result]) -> list[Table]:
     """All of the paper's tables that there are results for, once for every budget and protocol."""
+    lost, results = diverged_tables(results), finished(results)
     tables: list[Table] = []
     for benchmarks, columns, title in _kinds():
         own = [result for result in results if result.get("benchmark") in benchmarks]
@@ -32,7 +35,8 @@ def paper_tables(results: Sequence[Result]) -> list[Table]:
         tables.append(layout(f"Scaling check, 10^7 parameters, {setting}", chosen, _scaling()))
     for setting, chosen in _by_setting([r for r in results if r.get("benchmark") == "ablation"]):
         tables.append(_ablation(chosen, setting))
-    return [*tables, *(wall_clock_layout(result, MOLECULES) for result in results if "roofline" in result)]
+    tables.extend(wall_clock_layout(result, MOLECULES) for result in results if "roofline" in result)
+    return [*tables, *lost]
 
 
 def _kinds() -> Iterator[tuple[set[str], list[Column], str]]:
@@ -52,13 +56,13 @@ def _kinds() -> Iterator[tuple[set[str], list[Column], str]]:
 def _by_setting(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
     """Results of one size of training set, budget and protocol, and how to say so."""
 
-    def key(result: Result) -> tuple[int, float, str]:
-        return result.get("train") or 0, result["budget"], result["protocol"]
+    def key(result: Result) -> tuple[int, Length, str]:
+        return result.get("train") or 0, length(result), result["protocol"]
 
-    for train, budget, protocol in sorted({key(result) for result in results}, reverse=True):
+    for train, each, protocol in sorted({key(result) for result in results}, reverse=True):
         frames = f"{train} training frames, " if train else ""
-        chosen = [result for result in results if key(result) == (train, budget, protocol)]
-        yield f"{frames}{budget / 60:g} min each, protocol {protocol}", chosen
+        chosen = [result for result in results if key(result) == (train, each, protocol)]
+        yield f"{frames}{said_length(each)} each, protocol {protocol}", chosen
 
 
 def _with_aggregate(columns: list[Column]) -> list[Column]:

@@ -9,6 +9,8 @@ from typing import Literal, get_args
 
 from cliffordstf.bench.recommended import family_of, recommended_options
 from cliffordstf.errors import ConfigError
+from cliffordstf.model.family import family_names
+from cliffordstf.model.presets import PRESETS
 from cliffordstf.text import did_you_mean
 
 Protocol = Literal["sound", "paper", "recommended"]
@@ -113,9 +115,21 @@ def protocol_options(protocol: str, benchmark: str, model: str) -> tuple[str, ..
     if protocol == "recommended":
         return recommended_options(benchmark, model)
     if protocol == "paper":
+        _check_paper_settings(benchmark, model)
         return _PAPER[benchmark]
     rate = sound_rate(model)
     return () if rate is None else (f"optimizer.learning_rate={rate:g}",)
+
+
+def _check_paper_settings(benchmark: str, model: str) -> None:
+    """Numbers beside the paper's should be of its architectures too."""
+    table = {"rmd17": "md17", "qm9": "qm9", "molecule3d": "qm9"}.get(benchmark, "oc")
+    theirs = f"{model}-{table}"
+    if theirs in family_names() or theirs in PRESETS:
+        raise ConfigError(
+            f"--protocol paper trains as the paper does, and '{model}' has our width and cutoff; the paper's are those "
+            f"of '{theirs}'."
+        )
 
 
 def sound_rate(model: str) -> float | None:

@@ -63,13 +63,22 @@ def rmd17(train: int, model: str, molecule: str) -> tuple[float, float] | None:
 
     Tables 1 and 2 of the MACE paper (Batatia et al., NeurIPS 2022), which lists the others as well.
     """
-    table = _RMD17[50 if train < 500 else 950].get(model)
+    table = _of_size(train).get(model)
     return None if table is None else table[RMD17_MOLECULES.index(molecule)]
 
 
 def rmd17_models(train: int) -> tuple[str, ...]:
     """Models with published numbers."""
-    return tuple(_RMD17[50 if train < 500 else 950])
+    return tuple(_of_size(train))
+
+
+def _of_size(train: int) -> dict[str, tuple[tuple[float, float], ...]]:
+    """What is published for a training set of this size, or nearly."""
+    return _RMD17[950] if train >= NEARLY else _RMD17.get(train, {})
+
+
+NEARLY = 900
+"""The paper's training set, beside the 950 to 1000 frames of everybody else."""
 
 
 def published_value(table: str, model: str, column: str, train: int | None = None) -> float | None:
@@ -85,7 +94,7 @@ def published_value(table: str, model: str, column: str, train: int | None = Non
     if table in kinds and family is not None and column in RMD17_MOLECULES:
         pair = rmd17(train or 950, family, column)
         return None if pair is None else pair[kinds.index(table)]
-    if table in kinds and train is not None and train < 500:
+    if table in kinds and train is not None and train < NEARLY:
         return None
     return next((_others()[table, n, column] for n in _names(model) if (table, n, column) in _others()), None)
 

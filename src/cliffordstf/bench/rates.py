@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import circumstances, errors, zero_errors
+from cliffordstf.bench.numbers import Length, circumstances, errors, length, said_length, zero_errors
 from cliffordstf.bench.protocols import sound_rate
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
@@ -40,12 +40,12 @@ def rates_cell(
     return replace(cell, judged_by="validation")
 
 
-def rates_table(results: Iterable[dict[str, Any]], molecule: str, budget: float) -> Table:
+def rates_table(results: Iterable[dict[str, Any]], molecule: str, each: Length) -> Table:
     """Models by learning rate, and the rate that `sound` takes since."""
-    chosen = [r for r in results if (r["molecule"], r["budget"]) == (molecule, budget)]
+    chosen = [r for r in results if (r["molecule"], length(r)) == (molecule, each)]
     rates = sorted({_rate(result) for result in chosen})
     table = Table(
-        f"Learning rates, rMD17 {molecule}, {chosen[0]['train']} training frames, {budget / 60:g} min each, protocol "
+        f"Learning rates, rMD17 {molecule}, {chosen[0]['train']} training frames, {said_length(each)} each, protocol "
         "sound: validation energy MAE, meV / force MAE, meV/Å (force cosine); nothing where a run diverged or was not "
         f"made; {circumstances(chosen)}",
         ["model", *(f"{rate:g}" for rate in rates), "taken"],
@@ -61,9 +61,9 @@ def rates_table(results: Iterable[dict[str, Any]], molecule: str, budget: float)
 
 def rates_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
     """One for every molecule and budget."""
-    keys = {(result["molecule"], result["budget"]) for result in results}
+    keys = {(result["molecule"], length(result)) for result in results}
     ordered = sorted(keys, key=lambda key: (RMD17_MOLECULES.index(key[0]), key[1]))
-    return [rates_table(results, molecule, budget) for molecule, budget in ordered]
+    return [rates_table(results, molecule, each) for molecule, each in ordered]
 
 
 def _rate(result: dict[str, Any]) -> float:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import errors, passes, zero_errors
+from cliffordstf.bench.cells import Cell, length_name
+from cliffordstf.bench.numbers import Length, circumstances, errors, length, passes, said_length, zero_errors
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
 from cliffordstf.bench.sweep import file_name
@@ -29,6 +29,7 @@ def rmd17_cell(
     *,
     train: int = 950,
     budget: str = "20min",
+    steps: int | None = None,
     seed: int = 0,
     split: int = 1,
     model: str = "default",
@@ -45,6 +46,7 @@ def rmd17_cell(
         train: Training frames, out of the 1000 of the official split. With 900 or more the rest of them validates; with
             fewer nothing does, so that the run sees these frames and no others.
         budget: Training time.
+        steps: Updates, in place of a budget.
         seed: Of weights, of the order of frames, and of which frames are taken.
         split: Official split, 1 to 5.
         model: Preset, or name of a peer.
@@ -68,7 +70,7 @@ def rmd17_cell(
         f"data.valid={POOL - train if train >= 900 else 0}",
         f"data.split_seed={seed}",
         f"seed={seed}",
-        f"budget={budget}",
+        *((f"budget={budget}",) if steps is None else ("budget=null", f"steps={steps}")),
         f"level_of_theory={LEVEL_OF_THEORY}",
         f"model.preset={model}",
         *protocol_options(protocol, "rmd17", model),
@@ -86,8 +88,9 @@ def rmd17_cell(
         "overrides": list(overrides),
     }
     which = "" if split == 1 else f"-split{split}"
-    name = f"{molecule}-{train}{which}-{file_name(recipe)}-{budget}-seed{seed}"
-    return Cell(name, labels, load_config(None, options))
+    config = load_config(None, options)
+    name = f"{molecule}-{train}{which}-{file_name(recipe)}-{length_name(config)}-seed{seed}"
+    return Cell(name, labels, config)
 
 
 def split_options(data: Path, molecule: str, split: int) -> list[str]:
@@ -112,26 +115,27 @@ def split_options(data: Path, molecule: str, split: int) -> list[str]:
 def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
     """Ours by recipe and budget, published ones, and the zero row; energy MAE in meV / force MAE in meV/Å."""
     chosen = [result for result in results if result["train"] == train]
-    columns = sorted({(result["budget"], result["recipe"]) for result in chosen}, key=lambda key: (key[1], key[0]))
+    columns = sorted({(length(result), result["recipe"]) for result in chosen}, key=lambda key: (key[1], key[0]))
     molecules = [molecule for molecule in RMD17_MOLECULES if any(r["molecule"] == molecule for r in chosen)]
-    heads = [_head(budget, recipe, [r for r in chosen if (r["budget"], r["recipe"]) == (budget, recipe)])
-             for budget, recipe in columns]  # fmt: skip
+    heads = [_head(each, recipe, [r for r in chosen if (length(r), r["recipe"]) == (each, recipe)])
+             for each, recipe in columns]  # fmt: skip
     table = Table(
-        f"rMD17, {train} training frames: test energy MAE, meV / force MAE, meV/Å (force cosine)",
+        f"rMD17, {train} training frames: test energy MAE, meV / force MAE, meV/Å (force cosine); "
+        f"{circumstances(chosen)}",
         ["molecule", *heads, *rmd17_models(train), "zero row"],
     )
     for molecule in molecules:
         mine = [r for r in chosen if r["molecule"] == molecule]
-        cells = [errors([r["metrics"] for r in mine if (r["budget"], r["recipe"]) == column]) for column in columns]
+        cells = [errors([r["metrics"] for r in mine if (length(r), r["recipe"]) == column]) for column in columns]
         others = [_pair(rmd17(train, model, molecule)) for model in rmd17_models(train)]
         table.add(molecule, *cells, *others, zero_errors(mine[0]["metrics"]))
     return table
 
 
-def _head(budget: float, recipe: str, results: Sequence[dict[str, Any]]) -> str:
+def _head(each: Length, recipe: str, results: Sequence[dict[str, Any]]) -> str:
     """Says how far a budget got if the protocol asks for a number of passes."""
     done = passes(results)
-    return f"{recipe}, {budget / 60:g} min" + (f" ({done} passes)" if " of " in done else "")
+    return f"{recipe}, {said_length(each)}" + (f" ({done} passes)" if " of " in done else "")
 
 
 def _pair(values: tuple[float, float] | None) -> str:

@@ -9,14 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.cells import Cell, duration_name
 from cliffordstf.bench.elsewhere import missing
 from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.steps import WARM_UP, StepRecorder, last_loss, read_steps, step_times
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.timing import MemoryGrowth
 from cliffordstf.errors import ConfigError
-from cliffordstf.provenance import describe_run
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.loop import DivergedError, Progress
 from cliffordstf.train.run import RunResult, Silence, Watcher, train
@@ -56,7 +55,7 @@ class ScalingCell(Cell):
         try:
             run = self._train(directory, recorder)
         except DivergedError as error:
-            found = self._diverged(error, recorder)
+            found = {**self._diverged(error), "parameters": recorder.parameters, "validation": None}
         else:
             if run is None:
                 return None
@@ -86,32 +85,23 @@ class ScalingCell(Cell):
         kept = {name: value for name, value in found.items() if name not in ("metrics", "tests")}
         return {**kept, "diverged": None, "validation": validation}
 
-    def _diverged(self, error: DivergedError, recorder: StepRecorder) -> dict[str, Any]:
-        origin = describe_run()
-        return {
-            "seed": self.config.seed,
-            "parameters": recorder.parameters,
-            **{name: origin[name] for name in ("command", "commit", "date", "machine")},
-            "diverged": str(error),
-            "validation": None,
-            "history": [],
-        }
-
 
 def scaling_cell(
     data: str,
     *,
     steps: int = 300,
+    budget: str | None = None,
     seed: int = 0,
     model: str = "default/1m",
     overrides: Sequence[str] = (),
     label: str | None = None,
 ) -> ScalingCell:
-    """One run of protocol `sound`, ended after some updates.
+    """One run of protocol `sound`, ended after some updates, or within them after some time.
 
     Args:
         data: File, folder or pattern of labelled structures; a twentieth of them validates, the same for all runs.
         steps: Updates.
+        budget: Training time at most, such as `2min`. Runs that it cuts learn as fast as the others up to there.
         seed: Of weights and of the order of structures.
         model: Preset, or name of a peer.
         overrides: Further options of the run, as `train` takes them.
@@ -125,21 +115,25 @@ def scaling_cell(
         f"model.preset={model}",
         "epochs=null",
         f"steps={steps}",
+        f"cut_after={budget or 'null'}",
         f"validate_steps={max(1, steps // MARKS)}",
         *protocol_options("sound", "scaling", model),
         *overrides,
     ]
+    config = load_config(None, options)
     recipe = model if label is None else f"{model} {label}"
     labels = {
         "benchmark": "scaling",
         "frames": Path(data).name,
         "budget_steps": steps,
+        "cut_after": config.cut_after,
         "model": model,
         "recipe": recipe,
         "overrides": list(overrides),
     }
-    name = f"scaling-{file_name(Path(data).stem)}-{file_name(recipe)}-{steps}steps-seed{seed}"
-    return ScalingCell(name, labels, load_config(None, options))
+    at_most = "" if config.cut_after is None else f"-{duration_name(config.cut_after)}"
+    name = f"scaling-{file_name(Path(data).stem)}-{file_name(recipe)}-{steps}steps{at_most}-seed{seed}"
+    return ScalingCell(name, labels, config)
 
 
 def models_here() -> tuple[list[str], dict[str, str]]:

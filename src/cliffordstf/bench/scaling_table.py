@@ -1,12 +1,13 @@
 """The scaling check as a table: sizes, cost of a step, what was learned, and the paper's numbers beside it."""
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import spread
+from cliffordstf.bench.numbers import circumstances, spread
 from cliffordstf.bench.paper import paper_models, paper_value
-from cliffordstf.bench.scaling import FAMILIES, LAST
+from cliffordstf.bench.scaling import FAMILIES, LAST, MARKS
 from cliffordstf.bench.scaling_timing import PARTS
 from cliffordstf.bench.table import Table
 
@@ -17,15 +18,20 @@ PAPER_LARGE = "10^7"
 
 
 def scaling_tables(results: Iterable[dict[str, Any]]) -> list[Table]:
-    """Two tables for every data file and number of updates: what a step costs, and what was learned."""
+    """Two tables for every data file, number of updates and budget: what a step costs, and what was learned."""
     chosen = list(results)
     runs = [result for result in chosen if "budget_steps" in result]
     timings = [result for result in chosen if result.get("kind") == "timing"]
     tables = []
-    for frames, steps in sorted({(run["frames"], run["budget_steps"]) for run in runs}):
-        mine = [run for run in runs if (run["frames"], run["budget_steps"]) == (frames, steps)]
-        tables += [_cost(mine, [timing for timing in timings if timing["frames"] == frames]), _learned(mine)]
+    for key in sorted({_setting(run) for run in runs}):
+        mine = [run for run in runs if _setting(run) == key]
+        tables += [_cost(mine, [timing for timing in timings if timing["frames"] == key[0]]), _learned(mine)]
     return tables
+
+
+def _setting(run: dict[str, Any]) -> tuple[str, int, float]:
+    """Data, updates, and seconds at most."""
+    return run["frames"], run["budget_steps"], run.get("cut_after") or inf
 
 
 def _cost(chosen: Results, timings: Results) -> Table:
@@ -59,22 +65,63 @@ def _cost(chosen: Results, timings: Results) -> Table:
     return table
 
 
-def _learned(chosen: Results) -> Table:
+def _learned(runs: Results) -> Table:
+    after, mean_of, chosen = _at_equal_steps(runs)
     table = Table(
-        f"Scaling, after {chosen[0]['budget_steps']} steps on {chosen[0]['frames']}: mean loss of the last {LAST} "
-        "steps; validation energy MAE, meV / force MAE, meV/Å (force cosine). The paper, on other data: relaxed energy "
-        "MAE; energy MAE, eV / force MAE, eV/Å (force cosine)",
+        f"Scaling, after {after} on {runs[0]['frames']}: mean loss {mean_of}; validation energy MAE, meV / force MAE, "
+        "meV/Å (force cosine). The paper, on other data: relaxed energy MAE; energy MAE, eV / force MAE, eV/Å (force "
+        f"cosine). {circumstances(runs)}",
         ["model", "loss", "validation", "OC22 IS2RE, paper", "OC22 S2EF, paper", "OC20 S2EF, paper"],
     )
     for recipe, mine in _rows(chosen).items():
         model = mine[0]["model"]
         loss, errors = _known(mine, "last_loss", 4), _validation(mine)
-        table.add(
-            recipe, loss, errors, _paper_relaxed(model), _paper_forces("oc22", model), _paper_forces("oc20", model)
-        )
+        paper = (_paper_relaxed(model), _paper_forces("oc22", model), _paper_forces("oc20", model))
+        table.add(_with_steps(recipe, mine), loss, errors, *paper)
     measured = [result["validation"] for result in chosen if result["validation"]]
     table.add("zero row", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
     return table
+
+
+def _at_equal_steps(runs: Results) -> tuple[str, str, Results]:
+    """After how many steps runs are compared, what their loss is a mean of, and the runs as they were there.
+
+    A budget cuts runs where it finds them: then it is the last mark that every run got to. Runs that did not even get
+    to the first one have no errors.
+    """
+    asked, seconds = runs[0]["budget_steps"], runs[0].get("cut_after")
+    if not any(map(_is_cut, runs)):
+        return f"{asked} steps", f"of the last {LAST} steps", runs
+    marks = [_marks(run) for run in runs]
+    common = min((max(mine) for mine in marks if mine), default=0)
+    there = [_then(run, mine.get(common)) for run, mine in zip(runs, marks, strict=True)]
+    why = "the last mark that all models with errors got to" + (f" in {seconds / 60:g} min each" if seconds else "")
+    return f"{common} of {asked} steps ({why})", "since the validation before", there
+
+
+def _is_cut(run: dict[str, Any]) -> bool:
+    return not run["diverged"] and run["steps"] < run["budget_steps"]
+
+
+def _with_steps(recipe: str, mine: Results) -> str:
+    """The name of a row, with the steps that its runs got to if they were cut."""
+    counts = sorted({run["steps"] for run in mine if _is_cut(run)})
+    return f"{recipe} (cut after {_listed(counts)} steps)" if counts else recipe
+
+
+def _marks(run: dict[str, Any]) -> dict[int, dict[str, float]]:
+    """Validations of a run that every other run has too if it gets so far, by steps."""
+    every, asked = max(1, run["budget_steps"] // MARKS), run["budget_steps"]
+    rows = {int(row["step"]): row for row in run["history"]}
+    return {step: row for step, row in rows.items() if step % every == 0 or step == asked}
+
+
+def _then(run: dict[str, Any], row: dict[str, float] | None) -> dict[str, Any]:
+    """A run as it was at a validation on the way; None if it did not get there."""
+    if row is None:
+        return {**run, "last_loss": None, "validation": None}
+    validation = {**run["validation"], **{name: row.get(f"valid_{name}") for name in _MEASURES}}
+    return {**run, "last_loss": row["train_loss"], "validation": validation}
 
 
 def _rows(chosen: Results) -> dict[str, Results]:

@@ -3,7 +3,7 @@
 from itertools import combinations
 from typing import Any
 
-from cliffordstf.bench.numbers import rounds_done
+from cliffordstf.bench.numbers import rounds_done, short_commit
 from cliffordstf.bench.speed import ratio_name
 from cliffordstf.bench.table import Table
 
@@ -23,7 +23,7 @@ def _contenders(results: dict[str, Any]) -> Table:
     title = (
         f"{results['system']} (inference: energy and forces; training: forward, loss, backward, Adam); "
         f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}, "
-        f"commit {results['commit'][:9]}{rounds_done(results)}"
+        f"commit {short_commit(results['commit'], 9)}{rounds_done(results)}"
     )
     heads = ["model", "parameters", "inference, ms", "training, ms", "one molecule, ms", "peak of training, MB"]
     table = Table(title, heads)

@@ -78,6 +78,18 @@ class Table:
         return f"<table>\n<caption>{escape(self.title)}</caption>\n<tr>{head}</tr>\n{rows}\n</table>\n"
 
 
+def html_page(body: str) -> str:
+    """Tables as a page that a browser shows as they are meant."""
+    style = (
+        "body{font:15px system-ui,sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}"
+        "caption{text-align:left;padding-bottom:.5em}"
+        "th,td{padding:.2em .7em;text-align:right;border-bottom:1px solid #ddd}"
+        "th:first-child,td:first-child{text-align:left}"
+    )
+    head = f'<meta charset="utf-8"><title>Results</title><style>{style}</style>'
+    return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}</body>\n</html>\n'
+
+
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 

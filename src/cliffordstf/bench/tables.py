@@ -3,13 +3,16 @@
 from typing import Any
 
 from cliffordstf.bench.acac import acac_table
-from cliffordstf.bench.catalysis import catalysis_table
+from cliffordstf.bench.catalysis import catalysis_tables
+from cliffordstf.bench.diverged import diverged_tables, finished
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
+from cliffordstf.bench.numbers import length
 from cliffordstf.bench.nve import nve_table
+from cliffordstf.bench.own import own_tables
 from cliffordstf.bench.physics import physics_table
 from cliffordstf.bench.rates import rates_tables
 from cliffordstf.bench.rmd17 import rmd17_table
-from cliffordstf.bench.scalar import scalar_table
+from cliffordstf.bench.scalar import scalar_tables
 from cliffordstf.bench.scaling_table import scaling_tables
 from cliffordstf.bench.speed_tables import speed_tables
 from cliffordstf.bench.table import Table
@@ -19,37 +22,40 @@ MANY = 4
 
 
 BENCHMARKS = (
-    "rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics", "rates"
+    "rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics", "rates", "own"
 )  # fmt: skip
 """What results may say that they belong to."""
 
 
 def all_tables(results: list[dict[str, Any]]) -> list[Table]:
-    """The tables of results that may belong to several benchmarks."""
+    """The tables of results that may belong to several benchmarks, and at the end the runs that are in none of them."""
     tables: list[Table] = []
-    of = {name: [r for r in results if r.get("benchmark") == name] for name in BENCHMARKS}
+    of = {name: [r for r in finished(results) if r.get("benchmark") == name] for name in BENCHMARKS}
     for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
         own = [result for result in of["rmd17"] if result["train"] == size]
         if len({result["model"] for result in own}) < MANY:
             tables.append(rmd17_table(own, size))
         else:
-            settings = sorted({(result["budget"], result["protocol"]) for result in own})
-            tables.extend(leaderboard(own, size, budget, protocol) for budget, protocol in settings)
-    budgets = sorted({result["budget"] for result in of["ablation"]})
-    tables.extend(ablation_table(of["ablation"], budget) for budget in budgets)
-    tables.extend(scalar_table(of[name], name) for name in ("qm9", "molecule3d") if of[name])
+            settings = sorted({(length(result), result["protocol"]) for result in own})
+            tables.extend(leaderboard(own, size, each, protocol) for each, protocol in settings)
+    lengths = sorted({length(result) for result in of["ablation"]})
+    tables.extend(ablation_table(of["ablation"], each) for each in lengths)
+    for name in ("qm9", "molecule3d"):
+        tables.extend(scalar_tables(of[name], name))
     for name in ("oc20", "oc22"):
         tasks = sorted({result["task"] for result in of[name]})
-        tables.extend(catalysis_table(of[name], name, task) for task in tasks)
+        for task in tasks:
+            tables.extend(catalysis_tables(of[name], name, task))
+    tables.extend(own_tables(of["own"]))
     if of["acac"]:
         tables.append(acac_table(of["acac"]))
     if of["nve"]:
         tables.append(nve_table(of["nve"]))
-    tables.extend(scaling_tables(of["scaling"]))
+    tables.extend(scaling_tables([r for r in results if r.get("benchmark") == "scaling"]))  # diverged ones are rows too
     if of["physics"]:
         tables.append(physics_table(of["physics"]))
     tables.extend(rates_tables(of["rates"]))
     for result in results:
         if "roofline" in result:
             tables.extend(speed_tables(result))
-    return tables
+    return [*tables, *diverged_tables(results)]

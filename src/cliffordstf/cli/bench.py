@@ -14,6 +14,7 @@ from cliffordstf.bench.numbers import rounds_done
 from cliffordstf.bench.paper_tables import paper_tables
 from cliffordstf.bench.speed import BOXES, FLAGSHIP, SpeedSettings, run_speed
 from cliffordstf.bench.sweep import read_results
+from cliffordstf.bench.table import html_page
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
@@ -84,7 +85,9 @@ def _seconds(budget: str) -> float:
 
 @bench_app.command()
 def table(
-    results: Results = Path("results/rmd17"),
+    results: Annotated[
+        list[Path] | None, typer.Option(help="Folder of result files; repeat it for tables of several.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write here; the ending says how: .md, .tex or .html.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Draw learning curves and scans: a .png or .svg file.")] = None,
     paper_layout: Annotated[
@@ -93,10 +96,14 @@ def table(
 ) -> None:
     """Print the tables of what was measured."""
     console = Console()
-    found = read_results(results)
+    folders = results or [Path("results/rmd17")]
+    found = [result for folder in folders for result in read_results(folder)]
     tables = paper_tables(found) if paper_layout else all_tables(found)
     if not tables:
-        raise ConfigError(f"{results} holds no results; run 'cliffordstf bench rmd17' or 'bench speed --json' first.")
+        named = " and ".join(map(str, folders))
+        raise ConfigError(
+            f"there are no results in {named}; run 'cliffordstf bench rmd17' or 'bench speed --json' first."
+        )
     for item in tables:
         console.print(item.rich())
     if figure is not None:
@@ -107,6 +114,8 @@ def table(
     if written is None:
         raise ConfigError(f"--out {out} must end in .md, .tex or .html.")
     text = "\n".join(getattr(item, written)() for item in tables)
+    if written == "html":
+        text = html_page(text)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text, encoding="utf-8")
     console.print(f"written to {out}")

@@ -12,6 +12,7 @@ from cliffordstf.bench.catalysis import Energy, catalysis_cell
 from cliffordstf.bench.committee import committee
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.nve import NveJob
+from cliffordstf.bench.own import own_cell
 from cliffordstf.bench.physics import PhysicsJob
 from cliffordstf.bench.physics import models_here as physics_models
 from cliffordstf.bench.published import RMD17_MOLECULES
@@ -45,7 +46,9 @@ def rmd17(
     overrides: Overrides = None,
     data: DataFolder = Path("data/rmd17"),
     molecules: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "all",
-    train: Annotated[int, typer.Option(help="Training frames: 950, 900 or 50.")] = 950,
+    train: Annotated[
+        int | None, typer.Option(help="Training frames: 950 (by default), 900 (with --protocol paper) or 50.")
+    ] = None,
     split: Annotated[int, typer.Option(help="Official split, 1 to 5.")] = 1,
     models: Models = "default",
     protocol: Protocol = "sound",
@@ -61,7 +64,7 @@ def rmd17(
         rmd17_cell(
             data,
             molecule,
-            train=train,
+            train=train or (900 if protocol == "paper" else 950),
             split=split,
             budget=budget,
             seed=seed,
@@ -84,15 +87,17 @@ def ablation(
     molecules: Annotated[str, typer.Option(help="Names separated by commas.")] = "ethanol",
     models: Annotated[str, typer.Option(help="Variants separated by commas, or 'all'.")] = "all",
     budget: Budget = "10min",
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates of each run, in place of a budget.")] = None,
     seeds: Seeds = "0,1",
 ) -> Sequence[Job]:
-    """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time, our protocol."""
+    """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time or steps, our protocol."""
     return [
         rmd17_cell(
             data,
             molecule,
             train=900,
             budget=budget,
+            steps=steps,
             seed=seed,
             model=model,
             overrides=("model.forces=direct", *(overrides or ())),
@@ -200,7 +205,7 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         ] = None,
         valid: Annotated[Path | None, typer.Option(help="Validation split; else a twentieth of the training.")] = None,
         task: Annotated[str, typer.Option(help="is2re or s2ef.")] = "s2ef",
-        reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz.")] = None,
+        reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz; else fitted.")] = None,
         energy: Annotated[
             str | None, typer.Option(help="adsorption (as OC20 is evaluated) or total (as OC22 is).")
         ] = None,
@@ -259,6 +264,37 @@ _catalysis("oc22")
 
 
 @study()
+def own(
+    overrides: Overrides = None,
+    train: Annotated[Path, typer.Option(help="Training structures: whatever train reads.")] = Path("train.extxyz"),
+    test: Annotated[
+        list[str] | None, typer.Option(help="NAME=PATH of a test set; repeat it. NAME=0.2 holds a fifth out.")
+    ] = None,
+    valid: Annotated[Path | None, typer.Option(help="Validation set; else a twentieth of the training.")] = None,
+    models: Models = "default",
+    budget: Budget = "10min",
+    seeds: Seeds = "0",
+    recipe: Recipe = None,
+) -> Sequence[Job]:
+    """Compare models on structures of your own: the same data, time and seeds for all."""
+    _need_a_name(overrides, recipe)
+    return [
+        own_cell(
+            train,
+            _splits(test or ["test=0.1"]),
+            valid=valid,
+            budget=budget,
+            seed=seed,
+            model=model,
+            overrides=overrides or (),
+            label=recipe,
+        )
+        for seed in _numbers(seeds)
+        for model in names_in(models)
+    ]
+
+
+@study()
 def acac(
     overrides: Overrides = None,
     data: DataFolder = Path("data/acac"),
@@ -298,6 +334,9 @@ def scaling(
     data: Annotated[str, typer.Option(help="Labelled structures: any file that train reads.")] = _ASPIRIN,
     models: Annotated[str, typer.Option(help="Presets or peers, or 'all' of the check that are installed.")] = "all",
     steps: Annotated[int, typer.Option(help="Updates of each run.")] = 300,
+    budget: Annotated[
+        str | None, typer.Option(help="Time of each run at most; the table compares at the steps that all reached.")
+    ] = None,
     seeds: Seeds = "0",
     recipe: Recipe = None,
 ) -> Sequence[Job]:
@@ -313,7 +352,7 @@ def scaling(
         if set(pair) <= set(names)
     ]
     runs = [
-        scaling_cell(data, steps=steps, seed=seed, model=model, overrides=overrides or (), label=recipe)
+        scaling_cell(data, steps=steps, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in _numbers(seeds)
         for model in names
     ]

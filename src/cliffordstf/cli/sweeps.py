@@ -66,7 +66,7 @@ def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
     console = Console()
     screen = Screen(console, every=30.0)
     try:
-        command = ["cliffordstf", *sys.argv[1:]]
+        command = [sys.executable, "-m", "cliffordstf", *sys.argv[1:]]  # tasks of SLURM know no environment of ours
         placed = [Placed(job) for job in jobs]
         outcome = launch(sweep, placed, how, lambda text: console.print(text, highlight=False), screen, command)
     finally:

@@ -143,6 +143,12 @@ def _least_squares(frames: Sequence[Frame], elements: Sequence[int], pooling: Po
             "fitted free-atom energies are right in sum but not one by one, so do not compare energies across "
             "compositions that are not in the data; give reference energies or isolated atoms for that.",
         )
+    if rank == len(frames) > 1:
+        warnings += (
+            f"no two of the {len(frames)} structures tell the same about the elements, so fitted free-atom energies "
+            "say all that their energies do, and nothing is left to learn from these; give reference energies, or for "
+            "energies that have been taken off others already, such as adsorption energies, set data.reference=mean.",
+        )
     return References(dict(zip(elements, solution.tolist(), strict=True)), "least-squares", warnings)
 
 

@@ -90,6 +90,10 @@ def systems_of(frames: Sequence[Frame]) -> list[Hashable] | None:
     return [("frame", index) if frame.id is None else frame.id for index, frame in enumerate(frames)]
 
 
+ROWS = 256
+"""Atoms whose distances to all others are found at once: one by one is slow, all is too much for large boxes."""
+
+
 def fingerprint(structure: Structure) -> str:
     """The same for a structure moved or turned as a whole, or with its atoms in another order.
 
@@ -97,11 +101,13 @@ def fingerprint(structure: Structure) -> str:
     periodic directions.
     """
     numbers, positions = structure.numbers, structure.positions
-    elements = np.unique(numbers)
-    sums = np.empty((len(numbers), len(elements)))
-    for row, position in enumerate(positions):
-        distances = np.linalg.norm(positions - position, axis=1)
-        sums[row] = [distances[numbers == element].sum() for element in elements]
+    is_element = (numbers[:, None] == np.unique(numbers)).astype(np.float64)
+    sums = np.concatenate(
+        [
+            np.linalg.norm(positions[None] - positions[start : start + ROWS, None], axis=2) @ is_element
+            for start in range(0, len(numbers), ROWS)
+        ]
+    )
     rows = np.column_stack([numbers, np.round(sums, 3) + 0.0])
     digest = hashlib.sha256(rows[np.lexsort(rows.T)].tobytes())
     digest.update((np.round(structure.cell @ structure.cell.T, 3) + 0.0).tobytes())

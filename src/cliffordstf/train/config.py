@@ -165,6 +165,9 @@ class TrainConfig(_Config):
         "than 200 structures, where longer runs were worse.",
     )
     steps: PositiveInt | None = Field(None, description="Updates of the weights; the first limit reached ends.")
+    cut_after: Duration | None = Field(
+        None, gt=0, description="Training time after which the run ends where it is; the learning rate does not hurry."
+    )
     patience: int | None = Field(None, ge=1, description="Stop after this many validations without improvement.")
     validate_every: PositiveInt | Literal["auto"] = Field("auto", description="Epochs between validations.")
     validate_steps: PositiveInt | None = Field(

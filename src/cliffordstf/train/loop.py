@@ -28,7 +28,18 @@ from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer
 
 
 class DivergedError(CliffordSTFError, RuntimeError):
-    """The loss is no longer a number."""
+    """The loss is no longer a number.
+
+    Attributes:
+        what: What happened, and at which step.
+    """
+
+    def __init__(self, what: str, checkpoint: Path) -> None:
+        super().__init__(
+            f"{what}; lower optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; the weights "
+            f"before this step are in {checkpoint}."
+        )
+        self.what = what
 
 
 @dataclass
@@ -216,7 +227,9 @@ class Trainer:
     def _used_up(self) -> bool:
         """Whether time or updates are used up, which also ends a pass."""
         progress, config = self.progress, self.config
-        out_of_time = config.budget is not None and progress.seconds >= config.budget
+        out_of_time = any(
+            limit is not None and progress.seconds >= limit for limit in (config.budget, config.cut_after)
+        )
         return out_of_time or (config.steps is not None and progress.step >= config.steps)
 
     def _epoch(self) -> bool:
@@ -316,11 +329,8 @@ class Trainer:
         limit = float("inf") if self.config.optimizer.clip is None else self.config.optimizer.clip
         size = float(torch.nn.utils.clip_grad_norm_(self._weights, limit))
         if not np.isfinite(total) or not np.isfinite(size):
-            raise DivergedError(
-                f"the loss is {total:.3g} and its gradient {size:.3g} at step {self.progress.step}; lower "
-                "optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; the weights before this "
-                f"step are in {self.checkpoint}."
-            )
+            what = f"the loss is {total:.3g} and its gradient {size:.3g} at step {self.progress.step}"
+            raise DivergedError(what, self.checkpoint)
         return total
 
     def _validate(self) -> None:
@@ -361,7 +371,8 @@ class Trainer:
         """
         if len(self.valid) == 0:
             return -float(row["step"])
-        for name in ("valid_force_mae_mev_per_a", "valid_energy_mae_mev_per_atom"):
+        per = "" if self.config.loss.energy_per == "structure" else "_per_atom"
+        for name in ("valid_force_mae_mev_per_a", f"valid_energy_mae_mev{per}"):
             if row.get(name) is not None:
                 return float(row[name]) if np.isfinite(row[name]) else float("inf")
         return float("inf")

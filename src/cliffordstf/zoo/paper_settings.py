@@ -1,7 +1,8 @@
 """Presets after the paper's tables of settings: one for each model of each table.
 
 `NAME-md17` is what the table for rMD17 lists for NAME, `NAME-oc` that for OC20 and OC22, `NAME-qm9` those for QM9 and
-Molecule3D, which agree. NAME itself is a million parameters for H, C, N and O with a cutoff of 5 Å (ICTP: the paper's).
+Molecule3D, which agree. NAME itself is a million parameters for H, C, N and O with a cutoff of 5 Å (ICTP: the paper's
+settings; `ictp-l1-1m` is what the others are).
 """
 
 from typing import Any, Literal

@@ -1,0 +1,111 @@
+"""Models side by side on structures of one's own: the same data, budget and seeds for all."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from cliffordstf.bench.cells import Cell, length_name
+from cliffordstf.bench.numbers import Length, circumstances, length, passes, said_length, spread
+from cliffordstf.bench.protocols import protocol_options
+from cliffordstf.bench.sweep import file_name
+from cliffordstf.bench.table import Table
+from cliffordstf.data.readers.detect import expand
+from cliffordstf.errors import ConfigError
+from cliffordstf.train.config import load_config
+
+
+def own_cell(
+    train: Path,
+    tests: Mapping[str, Path | float],
+    *,
+    valid: Path | None = None,
+    budget: str = "10min",
+    seed: int = 0,
+    model: str = "default",
+    overrides: Sequence[str] = (),
+    label: str | None = None,
+) -> Cell:
+    """One run of protocol `sound`.
+
+    Args:
+        train: Any file, folder or pattern that `train` reads.
+        tests: Test sets by name; one of them may be a share of the training data, at random.
+        valid: Validation set; by default a twentieth of the training data.
+        budget, seed, model, overrides, label: As for `rmd17_cell`.
+    """
+    files = {name: path for name, path in tests.items() if isinstance(path, Path)}
+    shares = {name: share for name, share in tests.items() if not isinstance(share, Path)}
+    if len(shares) > 1:
+        raise ConfigError(f"only one test set can be a share of the training data, not {', '.join(shares)}.")
+    for path in (train, *files.values(), *([valid] if valid else [])):
+        expand(path)  # says what is missing before anything is trained
+    options = [
+        f"data.train={train}",
+        f"data.valid={valid if valid is not None else 0.05}",
+        f"data.test={next(iter(shares.values()), 0)}",
+        f"data.split_seed={seed}",
+        f"seed={seed}",
+        f"budget={budget}",
+        f"model.preset={model}",
+        *protocol_options("sound", "own", model),
+        *overrides,
+    ]
+    config = load_config(None, options)
+    recipe = label or model
+    labels = {
+        "benchmark": "own",
+        "source": train.name,
+        "model": model,
+        "protocol": "sound",
+        "recipe": recipe,
+        "overrides": list(overrides),
+        "splits": {name: split.name if isinstance(split, Path) else split for name, split in tests.items()},
+        "validation": valid.name if valid else None,
+    }
+    name = f"{file_name(train.stem)}-{file_name(recipe)}-{length_name(config)}-seed{seed}"
+    return Cell(name, labels, config, files, next(iter(shares), None))
+
+
+def own_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
+    """One for every training set and length of the runs."""
+    keys = sorted({(result["source"], length(result)) for result in results})
+    return [_table([r for r in results if (r["source"], length(r)) == key], *key) for key in keys]
+
+
+def _table(chosen: Sequence[dict[str, Any]], source: str, each: Length) -> Table:
+    splits = list(dict.fromkeys(name for result in chosen for name in result["tests"]))
+    table = Table(
+        f"{source}, {said_length(each)} each, protocol sound: test energy MAE, meV/atom / force MAE, meV/Å (force "
+        f"cosine); {circumstances(chosen)}",
+        ["model", "parameters", *splits, "steps/s", "passes"],
+    )
+    recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _order(r["tests"][splits[0]])))
+    for recipe in recipes:
+        mine = [result for result in chosen if result["recipe"] == recipe]
+        errors = [_errors([r["tests"][split] for r in mine if split in r["tests"]]) for split in splits]
+        rate = f"{mean(r['steps'] / r['seconds'] for r in mine):.1f}"
+        table.add(recipe, f"{mine[0]['parameters']:,}", *errors, rate, passes(mine))
+    zeros = [_zero(next(r["tests"][split] for r in chosen if split in r["tests"])) for split in splits]
+    table.add("zero row", "", *zeros, "", "")
+    return table
+
+
+def _order(metrics: dict[str, Any]) -> float:
+    """By forces, or without them by energies."""
+    forces = metrics.get("force_mae_mev_per_a")
+    return float(metrics["energy_mae_mev_per_atom"] if forces is None else forces)
+
+
+def _errors(metrics: Sequence[dict[str, Any]]) -> str:
+    """Over seeds, as far as there are labels."""
+    kinds = (("energy_mae_mev_per_atom", 2), ("force_mae_mev_per_a", 2), ("force_cosine", 5))
+    columns = [([float(m[name]) for m in metrics if m.get(name) is not None], digits) for name, digits in kinds]
+    energy, forces, cosine = (spread(values, digits) if values else "-" for values, digits in columns)
+    return energy if forces == "-" else f"{energy} / {forces} ({cosine})"
+
+
+def _zero(metrics: dict[str, Any]) -> str:
+    energy, forces = (metrics.get(f"zero_{name}") for name in ("energy_mae_mev_per_atom", "force_mae_mev_per_a"))
+    said = "-" if energy is None else f"{energy:.1f}"
+    return said if forces is None else f"{said} / {forces:.0f} (0)"

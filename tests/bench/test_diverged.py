@@ -1,0 +1,48 @@
+import pytest
+
+from cliffordstf.bench.cells import Cell
+from cliffordstf.bench.committee import CommitteeCell
+from cliffordstf.bench.paper_tables import paper_tables
+from cliffordstf.bench.sweep import Sweep, SweepError, read_results
+from cliffordstf.bench.tables import all_tables
+from cliffordstf.train.config import load_config
+
+LABELS = {"benchmark": "rmd17", "molecule": "ethanol", "train": 8, "protocol": "sound", "overrides": []}
+SMALL = ("model.preset=default/small", "model.channels=4", "model.hidden=4", "batch_size=4", "data.valid=4", "epochs=2")
+WILD = ("optimizer.learning_rate=1e30", "optimizer.clip=null", "schedule.warmup_steps=0")
+
+
+def cell(clusters, name: str, *options: str) -> Cell:
+    config = load_config(None, [f"data.train={clusters}", "data.test=4", *SMALL, *options])
+    return Cell(name, {**LABELS, "model": name, "recipe": name}, config)
+
+
+@pytest.fixture
+def results(clusters, tmp_path):
+    sweep = Sweep(tmp_path / "results", tmp_path / "work")
+    assert sweep.run([cell(clusters, "wild", *WILD), cell(clusters, "tame")], lambda _: None).is_done
+    return read_results(sweep.results)
+
+
+def test_a_run_that_diverges_is_a_result_and_not_forgotten(results):
+    tame, wild = results
+    assert wild["diverged"].startswith("the loss is ")
+    assert "/" not in wild["diverged"], "where the run was is nobody's business"
+    assert wild["config"]["optimizer"]["learning_rate"] == 1e30
+    assert wild["command"]
+    assert tame["metrics"]["force_mae_mev_per_a"] > 0
+
+
+@pytest.mark.parametrize("tables", [all_tables, paper_tables])
+def test_tables_of_errors_leave_it_out_and_a_table_of_its_own_names_it(results, tables):
+    *errors, lost = tables(results)
+    assert errors
+    assert all("wild" not in cell for table in errors for row in table.rows for cell in row)
+    assert lost.rows == [["wild", "rmd17 ethanol", "2 passes", "0", results[1]["diverged"]]]
+    assert "Runs that diverged" not in [table.title for table in tables(results[:1])]
+
+
+def test_a_mean_with_a_lost_member_is_refused(clusters, tmp_path):
+    member = cell(clusters, "member0", *WILD)
+    with pytest.raises(SweepError, match=r"the member with seed 0 diverged \(the loss is"):
+        CommitteeCell("two", member.labels, (member,)).run(tmp_path / "run", None)

@@ -67,8 +67,8 @@ $(PEERS_STAMP): pyproject.toml constraints.txt constraints-peers.txt
 
 test-zoo: peers
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/zoo
-	rm -rf runs/physics
-	$(PEERS)/bin/cliffordstf bench physics --results runs/physics/results
+	rm -rf runs/test-zoo
+	$(PEERS)/bin/cliffordstf bench physics --work runs/test-zoo/work --results runs/test-zoo/results
 
 bench-physics: setup peers
 	$(BIN)/cliffordstf bench physics

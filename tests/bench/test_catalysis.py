@@ -97,7 +97,8 @@ def test_energies_of_an_unknown_kind_are_not_taken_for_adsorption_energies(real_
     shard.write_bytes((real_data / "oc20/derived_s2ef_raw/train/0.extxyz.xz").read_bytes())
     with pytest.raises(ConfigError, match=r"0\.extxyz\.xz does not say whether its energies are adsorption energies"):
         catalysis_cell("oc20", "s2ef", shard, {"val": 0.1})
-    catalysis_cell("oc20", "s2ef", shard, {"val": 0.1}, energy="total")
+    for energy in ("total", "adsorption"):
+        catalysis_cell("oc20", "s2ef", shard, {"val": 0.1}, energy=energy)
 
 
 def test_patterns_of_every_kind_are_taken(slabs):
@@ -150,7 +151,7 @@ def test_a_share_of_the_training_data_can_be_held_out(slabs, tmp_path):
     assert result["tests"]["others"]["n_structures"] == 3
     (table,) = catalysis_tables([result], "oc20", "is2re")
     assert table.heads[4:8:3] == ["others", "val_id"]
-    with pytest.raises(ConfigError, match="only one test split"):
+    with pytest.raises(ConfigError, match="only one test set can be a share"):
         catalysis_cell("oc20", "is2re", slabs["train"], {"a": 0.1, "b": 0.2})
 
 

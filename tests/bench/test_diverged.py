@@ -1,11 +1,18 @@
+import json
+import pickle
+from pathlib import Path
+
 import pytest
+from typer.testing import CliRunner
 
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.committee import CommitteeCell
 from cliffordstf.bench.paper_tables import paper_tables
 from cliffordstf.bench.sweep import Sweep, SweepError, read_results
 from cliffordstf.bench.tables import all_tables
+from cliffordstf.cli.main import app
 from cliffordstf.train.config import load_config
+from cliffordstf.train.progress import DivergedError
 
 LABELS = {"benchmark": "rmd17", "molecule": "ethanol", "train": 8, "protocol": "sound", "overrides": []}
 SMALL = ("model.preset=default/small", "model.channels=4", "model.hidden=4", "batch_size=4", "data.valid=4", "epochs=2")
@@ -46,3 +53,26 @@ def test_a_mean_with_a_lost_member_is_refused(clusters, tmp_path):
     member = cell(clusters, "member0", *WILD)
     with pytest.raises(SweepError, match=r"the member with seed 0 diverged \(the loss is"):
         CommitteeCell("two", member.labels, (member,)).run(tmp_path / "run", None)
+
+
+def test_scans_of_a_lost_run_are_not_drawn(tmp_path):
+    scan = {"energy_ev": [0.0, 0.1], "energy_label_ev": [0.0, 0.2]}
+    run = {"benchmark": "acac", "recipe": "default", "budget": 60.0, "config": {"epochs": "auto"}, "history": []}
+    lost = {**run, "seed": 0, "tests": {}, "metrics": {}, "diverged": "the loss is nan"}
+    names = ("MD 300 K", "MD 600 K", "dihedral scan", "H transfer")
+    numbers = dict.fromkeys(
+        ("energy_rmse_mev", "force_rmse_mev_per_a", "zero_energy_rmse_mev", "zero_force_rmse_mev_per_a"), 1.0
+    )
+    kept = {**run, "seed": 1, "tests": {name: {**scan, **numbers} for name in names}, "metrics": {}}
+    for number, result in enumerate((lost, kept)):
+        (tmp_path / f"{number}.json").write_text(json.dumps(result))
+    words = ["bench", "table", "--results", str(tmp_path), "--figure", str(tmp_path / "scans.png")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "scans.png").is_file()
+
+
+def test_it_can_be_told_to_another_process():
+    error = DivergedError("the loss is nan at step 3", Path("last.ckpt"))
+    same = pickle.loads(pickle.dumps(error))
+    assert (str(same), same.what) == (str(error), "the loss is nan at step 3")

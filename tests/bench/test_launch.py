@@ -4,13 +4,17 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from typer.testing import CliRunner
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.launch import Launch, launch, run_in_processes, slurm_script, without_slurm
-from cliffordstf.bench.sweep import Sweep, read_results
+from cliffordstf.bench.launch import Launch, _answer, launch, run_in_processes, slurm_script, without_slurm
+from cliffordstf.bench.sweep import Outcome, Sweep, read_results
+from cliffordstf.cli import sweeps
+from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import load_config
 
@@ -142,6 +146,36 @@ def test_ray_runs_the_sweep_or_says_how_to_get_it(sweep, cells):
         pytest.skip("ray is not installed")
     assert launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND).is_done
     assert len(read_results(sweep.results)) == 3
+
+
+class DeadWorkerError(Exception):
+    """Stands for Ray's."""
+
+
+class Ray:
+    """As much of Ray as a task that is gone needs."""
+
+    exceptions = SimpleNamespace(RayError=DeadWorkerError)
+
+    def get(self, task):
+        raise DeadWorkerError(task)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [("The worker died.\nlog: …", "The worker died."), ("", "DeadWorkerError")]
+)
+def test_a_ray_worker_that_dies_is_a_failed_job(message, said):
+    outcome = _answer(Ray(), message, "lj-seed0")
+    assert outcome.failed == {"lj-seed0": f"its Ray worker failed ({said}); out of memory?"}
+
+
+def test_slurm_is_told_the_interpreter_that_has_the_package(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(sweeps, "launch", lambda *words: asked.append(words[-1]) or Outcome(is_stopped=True))
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/cliffordstf", "bench", "physics", "--models", "default"])
+    words = ["bench", "physics", "--models", "default", "--slurm", "", "--results", str(tmp_path)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert asked == [[sys.executable, "-m", "cliffordstf", "bench", "physics", "--models", "default"]]
 
 
 def test_both_at_once_are_refused():

@@ -102,7 +102,8 @@ def test_many_models_make_a_leaderboard_and_few_a_table():
 def test_the_ablation_table_says_what_each_variant_has():
     results = [result(name, 5.0 + seed, seed=seed, benchmark="ablation") for name in ABLATION for seed in (0, 1)]
     longer = [{**result("paper/full", 4.0, benchmark="ablation"), "budget": 1200.0}]
-    assert [len(table.rows) for table in all_tables([*results, *longer])] == [13, 2]
+    tables = [table for table in all_tables([*results, *longer]) if table.title.startswith("Ablation")]
+    assert [len(table.rows) for table in tables] == [13, 2]
     table = ablation_table(results, (600.0, 0, 0))
     assert len(table.rows) == 13
     assert table.rows[0][:5] == ["paper/full", "stf2+stf3", "on", "on", "learned"]

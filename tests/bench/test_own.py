@@ -1,8 +1,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from cliffordstf.bench.own import own_cell, own_tables
-from cliffordstf.bench.sweep import read_results
+from cliffordstf.bench.own import data_digest, own_cell, own_tables
+from cliffordstf.bench.sweep import file_name, read_results
 from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError, DataError
 
@@ -37,12 +37,32 @@ def test_the_better_model_comes_first_and_energies_alone_are_enough():
         metrics |= {"force_mae_mev_per_a": forces, "force_cosine": None if forces is None else 0.9}
         labels = {"source": "a.xyz", "recipe": recipe, "model": recipe, "tests": {"test": metrics}}
         return {**labels, "budget": 60.0, "steps": 30, "seconds": 10.0, "epochs": 3, "parameters": 9, "seed": 0,
-                "config": {"epochs": "auto"}}  # fmt: skip
+                "protocol": "sound", "config": {"epochs": "auto", "data": {"reference": "auto"}}}  # fmt: skip
 
     (table,) = own_tables([result("good", 9.0, 1.0), result("better", 10.0, 0.5)])
     assert [row[0] for row in table.rows] == ["better", "good", "zero row"]
+    assert [row[3] for row in table.rows] == ["3.0", "3.0", ""]
+    (instant,) = own_tables([{**result("good", 9.0, 1.0), "seconds": 0.0}])
+    assert instant.rows[0][3] == ""
     (table,) = own_tables([result("good", 9.0, None), result("better", 8.0, None)])
     assert [row[2] for row in table.rows] == ["8.00", "9.00", "50.0"]
+    elsewhere = result("elsewhere", 9.0, 0.1)
+    elsewhere["tests"] = {"other": elsewhere["tests"]["test"]}
+    (table,) = own_tables([result("here", 9.0, 1.0), elsewhere])
+    assert [row[0] for row in table.rows] == ["here", "elsewhere", "zero row"]
+    assert (table.rows[0][3], table.rows[1][2]) == ("", "")
+
+
+def test_files_of_the_same_name_are_other_data(tmp_path, clusters):
+    run(tmp_path, clusters, "--recipe", "tiny", "--test", "held-out=0.25")
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / clusters.name
+    other.write_text("".join(clusters.read_text().splitlines(keepends=True)[:-7]))
+    assert data_digest(other) != data_digest(clusters)
+    with pytest.raises(AssertionError, match="is the result of other options"):
+        run(tmp_path, other, "--recipe", "tiny", "--test", "held-out=0.25")
+    everything = own_cell(clusters.parent / "*.extxyz", {"held-out": 0.25})
+    assert everything.name == f"{file_name(clusters.parent.name)}-default-10min-seed0"
 
 
 def test_what_is_missing_is_said_before_anything_is_trained(tmp_path, clusters):

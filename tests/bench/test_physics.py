@@ -65,3 +65,4 @@ def test_ours_are_always_here():
     assert tuple(here[: len(OURS)]) == OURS
     assert not set(here) & set(missing)
     assert "ictp-l2" in here  # needs no package
+    assert "ictp-l2-1m" not in here  # another width

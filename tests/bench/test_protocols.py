@@ -96,14 +96,21 @@ def test_what_is_not_known_is_one_sentence():
 
 @pytest.mark.parametrize(
     ("benchmark", "model", "theirs"),
-    [("rmd17", "painn", "painn-md17"), ("qm9", "schnet", "schnet-qm9"), ("molecule3d", "faenet", "faenet-qm9"),
-     ("oc20 s2ef", "mace-l1", "mace-l1-oc"), ("rmd17", "paper/clifford", "paper/clifford-md17")],
-)  # fmt: skip
+    [
+        ("rmd17", "painn", "painn-md17"),
+        ("rmd17", "equiformer-l4-qm9", "equiformer-l4-md17"),
+        ("rmd17", "paper/clifford", "paper/clifford-md17"),
+        ("qm9", "schnet", "schnet-qm9"),
+        ("molecule3d", "faenet", "faenet-qm9"),
+        ("oc20 s2ef", "mace-l1", "mace-l1-oc"),
+    ],
+)
 def test_the_papers_protocol_wants_the_papers_architectures(benchmark, model, theirs):
-    with pytest.raises(ConfigError, match=f"the paper's are those of '{theirs}'"):
+    with pytest.raises(ConfigError, match=f"these are those of '{theirs}'"):
         protocol_options("paper", benchmark, model)
     assert protocol_options("paper", benchmark, theirs)
     assert protocol_options("paper", benchmark, "paper/full")
+    assert protocol_options("paper", "rmd17", "ictp-l1"), "the plain name has the paper's settings"
 
 
 def test_the_name_of_a_recipe_says_the_protocol():

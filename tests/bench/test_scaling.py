@@ -49,19 +49,19 @@ def test_a_run_has_exactly_its_steps_and_reports_time_loss_and_errors(sweep, clu
 
 
 def test_a_budget_ends_a_run_without_hurrying_its_learning_rate(sweep, clusters):
-    class Rates(Silence):
+    class Shares(Silence):
         def __init__(self):
-            self.rates = {}
+            self.first = None
 
         def step(self, progress, share, loss):
-            self.rates[progress.step] = progress.learning_rate
+            self.first = self.first or share
 
-    free, limited = Rates(), Rates()
+    free, limited = Shares(), Shares()
     assert sweep.run([cell(clusters)], lambda _: None, free).is_done
     assert sweep.run([cell(clusters, budget="0.0001s")], lambda _: None, limited).is_done
     whole, ended = sorted(read_results(sweep.results), key=lambda result: -result["steps"])
     assert (whole["steps"], ended["steps"], ended["cut_after"], ended["budget"]) == (14, 1, 0.0001, None)
-    assert limited.rates[1] == free.rates[1]
+    assert limited.first == free.first == pytest.approx(1 / 14), "share of the run that the learning rate follows"
     assert ended["validation"]["force_mae_mev_per_a"] > 0
 
 
@@ -102,7 +102,7 @@ def test_memory_is_that_of_a_process_of_its_own(clusters):
 def test_the_command_runs_what_is_installed_and_prints_both_tables(sweep, clusters, monkeypatch):
     folders = ["--results", str(sweep.results), "--work", str(sweep.work)]
     command = ["bench", "scaling", "--data", str(clusters), "--steps", "12", "--seeds", "0,1", *folders]
-    monkeypatch.setattr("cliffordstf.cli.studies.models_here", lambda: (["default/small"], {"x": "no x here."}))
+    monkeypatch.setattr("cliffordstf.cli.checks.models_here", lambda: (["default/small"], {"x": "no x here."}))
     runner = CliRunner()
     assert runner.invoke(app, [*command, *TINY]).exit_code != 0, "options without a name must be refused"
     monkeypatch.setitem(FAMILIES, "test", ("default/small", "default/small"))

@@ -2,7 +2,7 @@ import pytest
 
 from cliffordstf.bench.steps import WARM_UP, Step, StepRecorder, last_loss, read_steps, step_times, steps_file
 from cliffordstf.train.config import load_config
-from cliffordstf.train.loop import Progress
+from cliffordstf.train.progress import Progress
 from cliffordstf.train.run import Silence, train
 
 

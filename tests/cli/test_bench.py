@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,25 @@ def test_mistakes_are_told_in_a_sentence(options, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
         RUNNER.invoke(app, ["bench", "speed", "--json", str(file), *options], catch_exceptions=False)
     assert not Path(file).exists()
+
+
+def test_tables_of_several_folders_are_one_page_that_says_its_letters(tmp_path):
+    run = {"budget": 60.0, "seed": 0, "epochs": 3, "parameters": 9, "protocol": "sound", "model": "painn-qm9"}
+    run |= {"recipe": "painn-qm9", "config": {"epochs": 3, "data": {"reference": "auto"}}}
+    metrics = {"energy_mae_mev": 5.0, "zero_energy_mae_mev": 9.0}
+    for benchmark, target in (("qm9", "alpha"), ("molecule3d", "gap")):
+        (tmp_path / benchmark).mkdir()
+        result = {**run, "benchmark": benchmark, "target": target, "metrics": metrics}
+        (tmp_path / benchmark / "a.json").write_text(json.dumps(result))
+    page = tmp_path / "page.html"
+    words = ["bench", "table", "--results", str(tmp_path / "qm9"), "--results", str(tmp_path / "molecule3d")]
+    assert RUNNER.invoke(app, [*words, "--out", str(page)]).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert '<meta charset="utf-8">' in text
+    assert text.count("<table>") == 2
+    assert "bohr³" in text
+    RUNNER.invoke(app, [*words, "--paper-layout", "--out", str(page)], catch_exceptions=False)
+    assert page.read_text(encoding="utf-8").count("<table>") == 1, "the paper has both in one"
+    with pytest.raises(ConfigError, match=r"qm8 holds no results; run"):
+        RUNNER.invoke(app, [*words, "--results", str(tmp_path / "qm8")], catch_exceptions=False)

@@ -25,7 +25,7 @@ from cliffordstf.model.family import Family, FamilyConfig, register
 from cliffordstf.model.file import load_model
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.train.config import load_config
-from cliffordstf.train.loop import DivergedError
+from cliffordstf.train.progress import DivergedError
 from cliffordstf.train.run import Silence, free_directory, resume, train
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

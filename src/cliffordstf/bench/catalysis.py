@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from cliffordstf.bench.cells import Cell, length_name
+from cliffordstf.bench.cells import Cell, divided, length_name
 from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
@@ -64,15 +64,13 @@ def catalysis_cell(
             f"there is no task '{task}'{did_you_mean(task, get_args(Task))}; choose is2re (relaxed energy) or s2ef "
             "(energy and forces)."
         )
-    files = {name: path for name, path in tests.items() if isinstance(path, Path)}
-    shares = {name: share for name, share in tests.items() if not isinstance(share, Path)}
-    if len(shares) > 1:
-        raise ConfigError(f"only one test split can be a share of the training data, not {', '.join(shares)}.")
+    files, held_out, share = divided(tests)
     paths = [train, *files.values(), *([valid] if valid else [])]
     if missing := [path for path in paths if not _exists(path)]:
         raise DataError(f"{missing[0]} does not exist; check the paths of the splits.")
+    is_sure = energy is not None or system_reference is not None
     energy = energy or USUAL[benchmark]
-    _check_one_kind_of_energy(benchmark, energy, paths)
+    _check_one_kind_of_energy(benchmark, energy, paths, is_sure)
     if task == "is2re":
         _check_relaxed_energies(paths)
     options = [
@@ -80,7 +78,7 @@ def catalysis_cell(
         *_energy_options(energy, train, system_reference),
         *(["data.relaxations=true"] if task == "is2re" and _has_totals(train) else []),
         f"data.valid={valid if valid is not None else 0.05}",
-        f"data.test={next(iter(shares.values()), 0)}",
+        f"data.test={share:g}",
         f"data.split_seed={seed}",
         f"data.reference={reference if reference is not None else _USUAL_REFERENCE[energy]}",
         f"data.free_atoms_only={'true' if task == 's2ef' else 'false'}",
@@ -106,7 +104,7 @@ def catalysis_cell(
     }
     config = load_config(None, options)
     name = f"{benchmark}-{task}-{file_name(recipe)}-{length_name(config)}-seed{seed}"
-    return Cell(name, labels, config, files, next(iter(shares), None))
+    return Cell(name, labels, config, files, held_out)
 
 
 def _exists(path: Path) -> bool:
@@ -129,18 +127,24 @@ def _energy_options(energy: Energy, train: Path, system_reference: Path | None) 
     return []
 
 
-def _check_one_kind_of_energy(benchmark: str, energy: Energy, paths: Sequence[Path]) -> None:
-    """Files of OC20 hold different energies; how to read them is decided for all of them at once."""
+def _check_one_kind_of_energy(benchmark: str, energy: Energy, paths: Sequence[Path], is_sure: bool) -> None:
+    """Files of OC20 hold different energies; how to read them is decided for all of them at once.
+
+    Args:
+        benchmark, energy: Which.
+        paths: Of all splits.
+        is_sure: Whether somebody has said what files hold that do not say it themselves.
+    """
     if benchmark == "oc22":
         return  # total energies in every format
     kinds = {path: _kind(path) for path in paths}
     if energy == "total":
         kinds = {path: "LMDB files" if kind == "LMDB files" else "total energies" for path, kind in kinds.items()}
-    elif unknown := next((path for path, kind in kinds.items() if kind == _UNKNOWN), None):
+    elif not is_sure and (unknown := next((path for path, kind in kinds.items() if kind == _UNKNOWN), None)):
         raise ConfigError(
             f"{unknown.name} does not say whether its energies are adsorption energies: it is no LMDB file of OC20, no "
-            "shard (N.extxyz with its N.txt beside it) and no relaxation; complete it, or learn total energies with "
-            "--energy total."
+            "shard (N.extxyz with its N.txt beside it) and no relaxation; complete it, or say so with --energy "
+            "adsorption or --energy total."
         )
     train, *others = kinds
     if different := next((path for path in others if kinds[path] != kinds[train]), None):

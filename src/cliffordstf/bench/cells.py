@@ -1,5 +1,6 @@
 """A training run as a job of a benchmark."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +14,8 @@ from cliffordstf.provenance import describe_run
 from cliffordstf.train.checkpoint import model_options
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.evaluate import evaluate
-from cliffordstf.train.loop import DivergedError
 from cliffordstf.train.metrics import compute_metrics
+from cliffordstf.train.progress import DivergedError
 from cliffordstf.train.run import RunResult, Watcher, resume, train
 from cliffordstf.train.setup import load_frames
 
@@ -102,7 +103,7 @@ class Cell:
             "model_options": model_options(result.potential),
             "metrics": result.metrics.get(self.judged_by, {}),
             "tests": own | {name: self._evaluate(result, file) for name, file in self.tests.items()},
-            "history": _curve(result.history),
+            "history": curve(result.history),
         }
 
     def _diverged(self, error: DivergedError) -> dict[str, Any]:
@@ -130,6 +131,19 @@ class Cell:
         return {**metrics, **{name: [round(float(value), 6) for value in values] for name, values in names.items()}}
 
 
+def divided(tests: Mapping[str, Path | float]) -> tuple[dict[str, Path], str | None, float]:
+    """Files of test sets by name, and name and size of the one that is a share of the training data, if there is one.
+
+    Raises:
+        ConfigError: There are several of the latter.
+    """
+    files = {name: test for name, test in tests.items() if isinstance(test, Path)}
+    shares = {name: test for name, test in tests.items() if not isinstance(test, Path)}
+    if len(shares) > 1:
+        raise ConfigError(f"only one test set can be a share of the training data, not {', '.join(shares)}.")
+    return files, next(iter(shares), None), next(iter(shares.values()), 0.0)
+
+
 def length_name(config: TrainConfig) -> str:
     """How long a run is, for its name: `10min` (also if 600s was asked for), `600steps`, `9passes`."""
     if config.budget is not None:
@@ -146,7 +160,7 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) and "/" in value
 
 
-def _curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
+def curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
     """Learning curve: evenly picked rows, the last one included."""
     errors = ("valid_energy_mae_mev", "valid_force_mae_mev_per_a", "valid_force_cosine")
     names = ("epoch", "step", "seconds", "train_loss", *errors)

@@ -16,8 +16,8 @@ def finished(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def diverged_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
-    """One table of the others, or none."""
-    lost = [result for result in results if result.get("diverged")]
+    """One table of the others, or none; those of the scaling check are rows of its own tables."""
+    lost = [result for result in results if result.get("diverged") and result["benchmark"] != "scaling"]
     table = Table("Runs that diverged", ["model", "data", "length", "seed", "what happened"])
     for result in sorted(lost, key=lambda r: (r["benchmark"], r["recipe"], r["seed"])):
         data = [result["benchmark"], *(str(result[name]) for name in _DATA if name in result)]

@@ -212,8 +212,8 @@ def _answer(ray: Any, task: Any, name: str) -> Outcome:
     try:
         found: Outcome = ray.get(task)
     except ray.exceptions.RayError as error:
-        reason = f"its Ray worker failed ({str(error).strip().splitlines()[0]}); out of memory?"
-        return Outcome(failed={name: reason})
+        said = str(error).strip().partition("\n")[0] or type(error).__name__
+        return Outcome(failed={name: f"its Ray worker failed ({said}); out of memory?"})
     return found
 
 

@@ -2,10 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.numbers import Length, circumstances, errors, length, passes, said_length, spread, zero_errors
+from cliffordstf.bench.numbers import (
+    Length,
+    circumstances,
+    errors,
+    length,
+    passes,
+    said_length,
+    spread,
+    step_rate,
+    zero_errors,
+)
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import RMD17_MOLECULES, published_value
 from cliffordstf.bench.table import Table
@@ -48,7 +57,7 @@ def _measured(runs: list[dict[str, Any]]) -> list[str]:
         return ["", "", ""]
     return [
         errors([r["metrics"] for r in runs]),
-        f"{mean(r['steps'] / r['seconds'] for r in runs):.1f}",
+        step_rate(runs),
         passes(runs),
     ]
 

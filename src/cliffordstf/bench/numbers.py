@@ -37,6 +37,12 @@ def passes(results: Sequence[dict[str, Any]]) -> str:
     return f"{text} of {max(asked)}" if asked else text
 
 
+def step_rate(results: Sequence[dict[str, Any]]) -> str:
+    """Updates a second; nothing for runs that were over before a clock could tell."""
+    rates = [result["steps"] / result["seconds"] for result in results if result["seconds"]]
+    return f"{mean(rates):.1f}" if rates else ""
+
+
 Length = tuple[float, int, int]
 """Seconds, updates and, where there is neither, passes that a run was given; 0 for no such limit."""
 
@@ -44,7 +50,7 @@ Length = tuple[float, int, int]
 def length(result: dict[str, Any]) -> Length:
     """How long a run was to be; tables put equal ones together."""
     config = result.get("config", {})
-    seconds, steps, passes = result["budget"] or 0.0, config.get("steps") or 0, config.get("epochs")
+    seconds, steps, passes = result.get("budget") or 0.0, config.get("steps") or 0, config.get("epochs")
     return seconds, steps, 0 if seconds or steps or not isinstance(passes, int) else passes
 
 
@@ -61,14 +67,14 @@ def short_commit(commit: str, digits: int = 7) -> str:
 
 
 def by_zero_row(results: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Results that one zero row is right for, by what they have in common: protocol, references and kind of energy."""
+    """Results that one zero row is right for, by what they have in common: protocol, kind of energy and references."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         reference = result["config"]["data"]["reference"]
         parts = [
             f"protocol {result['protocol']}",
             f"{result['energy']} energies" if "energy" in result else "",
-            "" if reference == "auto" else f"references {reference}",
+            "" if reference == "auto" else f"references {'given' if isinstance(reference, dict) else reference}",
         ]
         groups.setdefault(", ".join(filter(None, parts)), []).append(result)
     return dict(sorted(groups.items()))

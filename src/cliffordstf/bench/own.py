@@ -1,17 +1,18 @@
 """Models side by side on structures of one's own: the same data, budget and seeds for all."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
-from cliffordstf.bench.cells import Cell, length_name
-from cliffordstf.bench.numbers import Length, circumstances, length, passes, said_length, spread
+from cliffordstf.bench.cells import Cell, divided, length_name
+from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, spread, step_rate
 from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers.detect import expand
-from cliffordstf.errors import ConfigError
+from cliffordstf.provenance import file_digest
 from cliffordstf.train.config import load_config
 
 
@@ -34,16 +35,13 @@ def own_cell(
         valid: Validation set; by default a twentieth of the training data.
         budget, seed, model, overrides, label: As for `rmd17_cell`.
     """
-    files = {name: path for name, path in tests.items() if isinstance(path, Path)}
-    shares = {name: share for name, share in tests.items() if not isinstance(share, Path)}
-    if len(shares) > 1:
-        raise ConfigError(f"only one test set can be a share of the training data, not {', '.join(shares)}.")
+    files, held_out, share = divided(tests)
     for path in (train, *files.values(), *([valid] if valid else [])):
         expand(path)  # says what is missing before anything is trained
     options = [
         f"data.train={train}",
         f"data.valid={valid if valid is not None else 0.05}",
-        f"data.test={next(iter(shares.values()), 0)}",
+        f"data.test={share:g}",
         f"data.split_seed={seed}",
         f"seed={seed}",
         f"budget={budget}",
@@ -62,37 +60,51 @@ def own_cell(
         "overrides": list(overrides),
         "splits": {name: split.name if isinstance(split, Path) else split for name, split in tests.items()},
         "validation": valid.name if valid else None,
+        # Files of one name may lie in many folders.
+        "digests": {name: data_digest(path) for name, path in {"train": train, **files}.items()},
     }
-    name = f"{file_name(train.stem)}-{file_name(recipe)}-{length_name(config)}-seed{seed}"
-    return Cell(name, labels, config, files, next(iter(shares), None))
+    source = file_name(train.stem) or file_name(train.parent.name)
+    name = f"{source}-{file_name(recipe)}-{length_name(config)}-seed{seed}"
+    return Cell(name, labels, config, files, held_out)
+
+
+def data_digest(path: Path) -> str:
+    """The beginning of a SHA-256 of all files that a path stands for."""
+    parts = [file_digest(file) or file.name for file in expand(path)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def own_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
-    """One for every training set and length of the runs."""
-    keys = sorted({(result["source"], length(result)) for result in results})
-    return [_table([r for r in results if (r["source"], length(r)) == key], *key) for key in keys]
+    """One for every training set, length of the runs and way to take references off."""
+    tables = []
+    for source, each in sorted({(result["source"], length(result)) for result in results}):
+        groups = by_zero_row(r for r in results if (r["source"], length(r)) == (source, each))
+        tables += [
+            _table(chosen, f"{source}, {said_length(each)} each, {setting}") for setting, chosen in groups.items()
+        ]
+    return tables
 
 
-def _table(chosen: Sequence[dict[str, Any]], source: str, each: Length) -> Table:
+def _table(chosen: Sequence[dict[str, Any]], title: str) -> Table:
     splits = list(dict.fromkeys(name for result in chosen for name in result["tests"]))
     table = Table(
-        f"{source}, {said_length(each)} each, protocol sound: test energy MAE, meV/atom / force MAE, meV/Å (force "
-        f"cosine); {circumstances(chosen)}",
+        f"{title}: test energy MAE, meV/atom / force MAE, meV/Å (force cosine); {circumstances(chosen)}",
         ["model", "parameters", *splits, "steps/s", "passes"],
     )
-    recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _order(r["tests"][splits[0]])))
+    recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _order(r["tests"].get(splits[0]))))
     for recipe in recipes:
         mine = [result for result in chosen if result["recipe"] == recipe]
         errors = [_errors([r["tests"][split] for r in mine if split in r["tests"]]) for split in splits]
-        rate = f"{mean(r['steps'] / r['seconds'] for r in mine):.1f}"
-        table.add(recipe, f"{mine[0]['parameters']:,}", *errors, rate, passes(mine))
+        table.add(recipe, f"{mine[0]['parameters']:,}", *errors, step_rate(mine), passes(mine))
     zeros = [_zero(next(r["tests"][split] for r in chosen if split in r["tests"])) for split in splits]
     table.add("zero row", "", *zeros, "", "")
     return table
 
 
-def _order(metrics: dict[str, Any]) -> float:
-    """By forces, or without them by energies."""
+def _order(metrics: dict[str, Any] | None) -> float:
+    """By forces, or without them by energies; what was not tested there comes last."""
+    if metrics is None:
+        return inf
     forces = metrics.get("force_mae_mev_per_a")
     return float(metrics["energy_mae_mev_per_atom"] if forces is None else forces)
 
@@ -102,6 +114,8 @@ def _errors(metrics: Sequence[dict[str, Any]]) -> str:
     kinds = (("energy_mae_mev_per_atom", 2), ("force_mae_mev_per_a", 2), ("force_cosine", 5))
     columns = [([float(m[name]) for m in metrics if m.get(name) is not None], digits) for name, digits in kinds]
     energy, forces, cosine = (spread(values, digits) if values else "-" for values, digits in columns)
+    if not metrics:
+        return ""
     return energy if forces == "-" else f"{energy} / {forces} ({cosine})"
 
 

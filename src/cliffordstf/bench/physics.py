@@ -68,7 +68,7 @@ class PhysicsJob:
 
 def models_here() -> tuple[list[str], dict[str, str]]:
     """Ours and every peer with the widths of its plain name that some interpreter can build; why not the others."""
-    plain = [name for name in zoo.names() if not name.endswith(("-md17", "-oc", "-qm9", "-10m"))]
+    plain = [name for name in zoo.names() if not name.endswith(("-md17", "-oc", "-qm9", "-1m", "-10m"))]
     reasons = missing(plain)
     return [*OURS, *(name for name in plain if name not in reasons)], reasons
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cliffordstf.train.loop import Progress
+from cliffordstf.train.progress import Progress
 from cliffordstf.train.setup import Setup
 
 

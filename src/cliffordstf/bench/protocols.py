@@ -5,12 +5,12 @@ every model, `recommended` what the authors of each model use. All of them are o
 config says everything.
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from cliffordstf.bench.recommended import family_of, recommended_options
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.family import family_names
-from cliffordstf.model.presets import PRESETS
+from cliffordstf.model.presets import PRESETS, preset
 from cliffordstf.text import did_you_mean
 
 Protocol = Literal["sound", "paper", "recommended"]
@@ -123,13 +123,19 @@ def protocol_options(protocol: str, benchmark: str, model: str) -> tuple[str, ..
 
 def _check_paper_settings(benchmark: str, model: str) -> None:
     """Numbers beside the paper's should be of its architectures too."""
-    table = {"rmd17": "md17", "qm9": "qm9", "molecule3d": "qm9"}.get(benchmark, "oc")
-    theirs = f"{model}-{table}"
-    if theirs in family_names() or theirs in PRESETS:
+    table = {"rmd17": "-md17", "qm9": "-qm9", "molecule3d": "-qm9"}.get(benchmark, "-oc")
+    plain = next((model.removesuffix(end) for end in ("-md17", "-qm9", "-oc") if model.endswith(end)), model)
+    theirs = f"{plain}{table}"
+    is_known = theirs in family_names() or theirs in PRESETS
+    if is_known and _architecture(theirs) != _architecture(model):
         raise ConfigError(
-            f"--protocol paper trains as the paper does, and '{model}' has our width and cutoff; the paper's are those "
-            f"of '{theirs}'."
+            f"--protocol paper trains as the paper does, and '{model}' has other settings than the paper's for this "
+            f"benchmark; these are those of '{theirs}'."
         )
+
+
+def _architecture(model: str) -> dict[str, Any]:
+    return preset(model, elements=(1,)).model_dump(exclude={"name"})
 
 
 def sound_rate(model: str) -> float | None:

@@ -12,7 +12,7 @@ from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import published_value
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
-from cliffordstf.data.readers import qm9pack
+from cliffordstf.data.readers import ase_db, qm9pack
 from cliffordstf.errors import ConfigError
 from cliffordstf.text import did_you_mean
 from cliffordstf.train.config import load_config
@@ -122,7 +122,9 @@ _SCHNETPACK = {
 
 
 def _key(data: str, target: str) -> str:
-    return _SCHNETPACK.get(target, target) if Path(data).suffix == ".db" else target
+    file = Path(data)
+    is_schnetpack = file.suffix == ".db" and file.is_file() and ase_db.read(file, 1).format.startswith("SchNetPack")
+    return _SCHNETPACK.get(target, target) if is_schnetpack else target
 
 
 def _excluded(benchmark: str, data: str, asked: Path | None) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cliffordstf.bench.cells import Cell, duration_name
+from cliffordstf.bench.cells import Cell, curve, duration_name
 from cliffordstf.bench.elsewhere import missing
 from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.steps import WARM_UP, StepRecorder, last_loss, read_steps, step_times
@@ -17,7 +17,7 @@ from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.timing import MemoryGrowth
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import TrainConfig, load_config
-from cliffordstf.train.loop import DivergedError, Progress
+from cliffordstf.train.progress import DivergedError, Progress
 from cliffordstf.train.run import RunResult, Silence, Watcher, train
 
 FAMILIES: dict[str, tuple[str, str]] = {
@@ -83,7 +83,17 @@ class ScalingCell(Cell):
             name.removeprefix("valid_"): value for name, value in run.history[-1].items() if name.startswith("valid_")
         }
         kept = {name: value for name, value in found.items() if name not in ("metrics", "tests")}
-        return {**kept, "diverged": None, "validation": validation}
+        marks = [row for row in run.history if is_mark(row["step"], self.labels["budget_steps"])]
+        return {**kept, "history": curve(marks), "diverged": None, "validation": validation}
+
+
+def is_mark(step: int, steps: int) -> bool:
+    """Whether every run of so many steps validates after this one, if it gets there."""
+    return step % _between(steps) == 0 or step == steps
+
+
+def _between(steps: int) -> int:
+    return max(1, steps // MARKS)
 
 
 def scaling_cell(
@@ -116,7 +126,7 @@ def scaling_cell(
         "epochs=null",
         f"steps={steps}",
         f"cut_after={budget or 'null'}",
-        f"validate_steps={max(1, steps // MARKS)}",
+        f"validate_steps={_between(steps)}",
         *protocol_options("sound", "scaling", model),
         *overrides,
     ]
@@ -168,5 +178,5 @@ def measure_memory(config: TrainConfig) -> float | None:
     if not growth.is_known:
         return None
     with TemporaryDirectory() as folder, suppress(_EnoughError, DivergedError):
-        train(config, Path(folder) / "run", _UntilEnough())
+        train(config.model_copy(update={"cut_after": None}), Path(folder) / "run", _UntilEnough())
     return growth.peak()

@@ -7,7 +7,7 @@ from typing import Any
 
 from cliffordstf.bench.numbers import circumstances, spread
 from cliffordstf.bench.paper import paper_models, paper_value
-from cliffordstf.bench.scaling import FAMILIES, LAST, MARKS
+from cliffordstf.bench.scaling import FAMILIES, LAST, is_mark
 from cliffordstf.bench.scaling_timing import PARTS
 from cliffordstf.bench.table import Table
 
@@ -111,9 +111,8 @@ def _with_steps(recipe: str, mine: Results) -> str:
 
 def _marks(run: dict[str, Any]) -> dict[int, dict[str, float]]:
     """Validations of a run that every other run has too if it gets so far, by steps."""
-    every, asked = max(1, run["budget_steps"] // MARKS), run["budget_steps"]
     rows = {int(row["step"]): row for row in run["history"]}
-    return {step: row for step, row in rows.items() if step % every == 0 or step == asked}
+    return {step: row for step, row in rows.items() if is_mark(step, run["budget_steps"])}
 
 
 def _then(run: dict[str, Any], row: dict[str, float] | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from cliffordstf.data.dataset import shuffled
 from cliffordstf.provenance import describe_run
 from cliffordstf.train.config import TrainConfig
 from cliffordstf.train.evaluate import constant_energy
-from cliffordstf.train.loop import Hooks, Trainer
+from cliffordstf.train.loop import Trainer
+from cliffordstf.train.progress import Hooks
 from cliffordstf.train.run import Watcher
 from cliffordstf.train.setup import prepare
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cliffordstf.bench.timing import Timing
-from cliffordstf.train.loop import Progress
+from cliffordstf.train.progress import Progress
 from cliffordstf.train.run import Silence, Watcher
 from cliffordstf.train.setup import Setup
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from cliffordstf.bench.acac import acac_table
 from cliffordstf.bench.catalysis import catalysis_tables
+from cliffordstf.bench.claims import claims_table
 from cliffordstf.bench.diverged import diverged_tables, finished
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
 from cliffordstf.bench.numbers import length
@@ -38,8 +39,9 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
         else:
             settings = sorted({(length(result), result["protocol"]) for result in own})
             tables.extend(leaderboard(own, size, each, protocol) for each, protocol in settings)
-    lengths = sorted({length(result) for result in of["ablation"]})
-    tables.extend(ablation_table(of["ablation"], each) for each in lengths)
+    for each in sorted({length(result) for result in of["ablation"]}):
+        claims = claims_table(of["ablation"], each)
+        tables += [ablation_table(of["ablation"], each), *([claims] if claims.rows else [])]
     for name in ("qm9", "molecule3d"):
         tables.extend(scalar_tables(of[name], name))
     for name in ("oc20", "oc22"):

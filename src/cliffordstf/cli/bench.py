@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cliffordstf.bench.diverged import finished
 from cliffordstf.bench.figures import draw
 from cliffordstf.bench.numbers import rounds_done
 from cliffordstf.bench.paper_tables import paper_tables
@@ -97,17 +98,20 @@ def table(
     """Print the tables of what was measured."""
     console = Console()
     folders = results or [Path("results/rmd17")]
-    found = [result for folder in folders for result in read_results(folder)]
+    found = []
+    for folder in folders:
+        if not (own := read_results(folder)):
+            raise ConfigError(
+                f"{folder} holds no results; run 'cliffordstf bench rmd17' or 'bench speed --json' first."
+            )
+        found += own
     tables = paper_tables(found) if paper_layout else all_tables(found)
     if not tables:
-        named = " and ".join(map(str, folders))
-        raise ConfigError(
-            f"there are no results in {named}; run 'cliffordstf bench rmd17' or 'bench speed --json' first."
-        )
+        raise ConfigError("the paper has no table of such results; leave out --paper-layout.")
     for item in tables:
         console.print(item.rich())
     if figure is not None:
-        console.print(f"drawn to {figure}" if draw(found, figure) else "these results hold nothing to draw")
+        console.print(f"drawn to {figure}" if draw(finished(found), figure) else "these results hold nothing to draw")
     if out is None:
         return
     written = {".md": "markdown", ".tex": "latex", ".html": "html"}.get(out.suffix)

@@ -1,44 +1,35 @@
-"""`cliffordstf bench …`: the studies that train or simulate, as sweeps of resumable jobs."""
+"""`cliffordstf bench …`: the studies that train models and measure their errors, as sweeps of resumable jobs."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
 import typer
-from rich.console import Console
 
 from cliffordstf.bench.acac import acac_cell
 from cliffordstf.bench.catalysis import Energy, catalysis_cell
 from cliffordstf.bench.committee import committee
 from cliffordstf.bench.leaderboard import ABLATION
-from cliffordstf.bench.nve import NveJob
 from cliffordstf.bench.own import own_cell
-from cliffordstf.bench.physics import PhysicsJob
-from cliffordstf.bench.physics import models_here as physics_models
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rates import rates_cell
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
-from cliffordstf.bench.scaling import FAMILIES, models_here, scaling_cell
-from cliffordstf.bench.scaling_timing import scaling_timing
 from cliffordstf.bench.sweep import Job
+from cliffordstf.cli.options import (
+    Budget,
+    DataFolder,
+    Models,
+    Overrides,
+    Protocol,
+    Recipe,
+    Seeds,
+    need_a_name,
+    numbers,
+)
 from cliffordstf.cli.sweeps import study
 from cliffordstf.errors import ConfigError
 from cliffordstf.text import names_in
-
-DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
-Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
-Protocol = Annotated[
-    str, typer.Option(help="sound: our recipe; paper: what the paper states; recommended: each model's own authors'.")
-]
-Budget = Annotated[str, typer.Option(help="Training time of each run.")]
-Seeds = Annotated[str, typer.Option(help="Seeds separated by commas.")]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
-]
-Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
-
-_ASPIRIN = "data/rmd17/rmd17_aspirin_train_01.npz"
 
 
 @study()
@@ -58,13 +49,13 @@ def rmd17(
     members: Annotated[int, typer.Option(min=1, help="Runs side by side whose mean is judged; each on its cores.")] = 1,
 ) -> Sequence[Job]:
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
-    _need_a_name(overrides, recipe)
+    need_a_name(overrides, recipe)
     names = RMD17_MOLECULES if molecules == "all" else names_in(molecules)
     cells = [
         rmd17_cell(
             data,
             molecule,
-            train=train or (900 if protocol == "paper" else 950),
+            train=train if train is not None else 900 if protocol == "paper" else 950,
             split=split,
             budget=budget,
             seed=seed,
@@ -73,7 +64,7 @@ def rmd17(
             overrides=overrides or (),
             label=recipe,
         )
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for model in names_in(models)
         for molecule in names
     ]
@@ -104,7 +95,7 @@ def ablation(
             label=model,
             benchmark="ablation",
         )
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for molecule in names_in(molecules)
         for model in (ABLATION if models == "all" else names_in(models))
     ]
@@ -123,7 +114,7 @@ def rates(
     """Try learning rates in short runs on rMD17; validation frames judge, test sets are not looked at."""
     return [
         rates_cell(data, molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for molecule in names_in(molecules)
         for model in names_in(models)
         for rate in _rates(rates)
@@ -143,7 +134,7 @@ def qm9(
     recipe: Recipe = None,
 ) -> Sequence[Job]:
     """Train on QM9, 80/10/10: a model for each target."""
-    _need_a_name(overrides, recipe)
+    need_a_name(overrides, recipe)
     return [
         scalar_cell(
             "qm9",
@@ -157,7 +148,7 @@ def qm9(
             overrides=overrides or (),
             label=recipe,
         )
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for model in names_in(models)
         for target in (QM9 if targets == "all" else names_in(targets))
     ]
@@ -174,7 +165,7 @@ def molecule3d(
     recipe: Recipe = None,
 ) -> Sequence[Job]:
     """Train on the gaps of Molecule3D, official random split."""
-    _need_a_name(overrides, recipe)
+    need_a_name(overrides, recipe)
     return [
         scalar_cell(
             "molecule3d",
@@ -187,7 +178,7 @@ def molecule3d(
             overrides=overrides or (),
             label=recipe,
         )
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for model in names_in(models)
     ]
 
@@ -205,7 +196,7 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         ] = None,
         valid: Annotated[Path | None, typer.Option(help="Validation split; else a twentieth of the training.")] = None,
         task: Annotated[str, typer.Option(help="is2re or s2ef.")] = "s2ef",
-        reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz; else fitted.")] = None,
+        reference: Annotated[Path | None, typer.Option(help="Linear reference energies, .npz.")] = None,
         energy: Annotated[
             str | None, typer.Option(help="adsorption (as OC20 is evaluated) or total (as OC22 is).")
         ] = None,
@@ -218,7 +209,7 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         seeds: Seeds = "0",
         recipe: Recipe = None,
     ) -> Sequence[Job]:
-        _need_a_name(overrides, recipe)
+        need_a_name(overrides, recipe)
         if energy not in (None, "adsorption", "total"):
             raise ConfigError(f"--energy {energy} is neither adsorption nor total.")
         return [
@@ -238,7 +229,7 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
                 overrides=overrides or (),
                 label=recipe,
             )
-            for seed in _numbers(seeds)
+            for seed in numbers(seeds)
             for model in names_in(models)
         ]
 
@@ -277,7 +268,7 @@ def own(
     recipe: Recipe = None,
 ) -> Sequence[Job]:
     """Compare models on structures of your own: the same data, time and seeds for all."""
-    _need_a_name(overrides, recipe)
+    need_a_name(overrides, recipe)
     return [
         own_cell(
             train,
@@ -289,7 +280,7 @@ def own(
             overrides=overrides or (),
             label=recipe,
         )
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for model in names_in(models)
     ]
 
@@ -304,81 +295,12 @@ def acac(
     recipe: Recipe = None,
 ) -> Sequence[Job]:
     """Train on acetylacetone at 300 K; test at 300 K and 600 K, on a rotation and on a proton transfer."""
-    _need_a_name(overrides, recipe)
+    need_a_name(overrides, recipe)
     return [
         acac_cell(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
-        for seed in _numbers(seeds)
+        for seed in numbers(seeds)
         for model in names_in(models)
     ]
-
-
-@study()
-def nve(
-    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
-    data: Annotated[Path, typer.Argument(help="Frames of the molecule, to start from and to compare bonds with.")],
-    temperature: Annotated[float, typer.Option(help="Of the first velocities, K.")] = 500.0,
-    picoseconds: Annotated[float, typer.Option(help="Length of each run.")] = 100.0,
-    timestep: Annotated[float, typer.Option(help="fs.")] = 0.5,
-    seeds: Seeds = "0,1,2",
-) -> Sequence[Job]:
-    """Run long dynamics without a thermostat from several frames: energy drift, temperature, bond lengths."""
-    return [
-        NveJob(model, data, seed, temperature=temperature, timestep=timestep, picoseconds=picoseconds)
-        for seed in _numbers(seeds)
-    ]
-
-
-@study()
-def scaling(
-    overrides: Overrides = None,
-    data: Annotated[str, typer.Option(help="Labelled structures: any file that train reads.")] = _ASPIRIN,
-    models: Annotated[str, typer.Option(help="Presets or peers, or 'all' of the check that are installed.")] = "all",
-    steps: Annotated[int, typer.Option(help="Updates of each run.")] = 300,
-    budget: Annotated[
-        str | None, typer.Option(help="Time of each run at most; the table compares at the steps that all reached.")
-    ] = None,
-    seeds: Seeds = "0",
-    recipe: Recipe = None,
-) -> Sequence[Job]:
-    """Train models of 10^6 and 10^7 parameters for equally many steps: step time, memory, loss."""
-    _need_a_name(overrides, recipe)
-    names: Sequence[str] = names_in(models)
-    if models == "all":
-        names, missing = models_here()
-        _say_missing(missing)
-    timings = [
-        scaling_timing(data, family, overrides=overrides or (), label=recipe)
-        for family, pair in FAMILIES.items()
-        if set(pair) <= set(names)
-    ]
-    runs = [
-        scaling_cell(data, steps=steps, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
-        for seed in _numbers(seeds)
-        for model in names
-    ]
-    return [*timings, *runs]
-
-
-@study()
-def physics(
-    models: Annotated[str, typer.Option(help="Presets or peers, or 'all' that are installed.")] = "all",
-) -> Sequence[Job]:
-    """Measure what untrained models obey: gradients, symmetries, cells, separation, smoothness at the cutoff."""
-    names: Sequence[str] = names_in(models)
-    if models == "all":
-        names, missing = physics_models()
-        _say_missing(missing)
-    return [PhysicsJob(name) for name in names]
-
-
-def _say_missing(missing: dict[str, str]) -> None:
-    for reason in missing.values():
-        Console().print(f"left out: {reason}", soft_wrap=True, highlight=False)
-
-
-def _need_a_name(overrides: list[str] | None, recipe: str | None) -> None:
-    if overrides and recipe is None:
-        raise ConfigError("runs with options of their own need a name: add --recipe NAME.")
 
 
 def _rates(text: str) -> list[float]:
@@ -389,9 +311,3 @@ def _rates(text: str) -> list[float]:
     if not values or not all(0 < value < float("inf") for value in values):
         raise ConfigError(f"--rates {text} must be positive numbers separated by commas, for example 0.005,0.02.")
     return values
-
-
-def _numbers(text: str) -> list[int]:
-    if not all(part.isdigit() for part in names_in(text)):
-        raise ConfigError(f"--seeds {text} must be whole numbers separated by commas, for example 0,1,2.")
-    return [int(part) for part in names_in(text)]

@@ -18,8 +18,9 @@ from cliffordstf.errors import ConfigError
 from cliffordstf.model.config import AnyConfig
 from cliffordstf.model.family import FamilyConfig
 from cliffordstf.report import ReportInputs, ReportSection, write_report, write_summary_png
-from cliffordstf.train import loop, parallel
+from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_config, to_yaml
+from cliffordstf.train.progress import Progress as RunProgress
 from cliffordstf.train.run import RunResult, free_directory, resume, run_name, train
 from cliffordstf.train.setup import Setup, label_coverage
 
@@ -145,7 +146,7 @@ class Screen:
         self._bar.start()
         self._last = None
 
-    def step(self, progress: loop.Progress, share: float, loss: float) -> None:
+    def step(self, progress: RunProgress, share: float, loss: float) -> None:
         """Move the bar."""
         if self._last is None:
             self._last = (time.perf_counter(), progress.step - 1)

@@ -2,9 +2,8 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
-from cliffordstf.errors import CliffordSTFError, ConfigError
+from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import differentiate
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.training import forget
@@ -25,66 +24,7 @@ from cliffordstf.train.evaluate import ZeroModel, evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer
-
-
-class DivergedError(CliffordSTFError, RuntimeError):
-    """The loss is no longer a number.
-
-    Attributes:
-        what: What happened, and at which step.
-    """
-
-    def __init__(self, what: str, checkpoint: Path) -> None:
-        super().__init__(
-            f"{what}; lower optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; the weights "
-            f"before this step are in {checkpoint}."
-        )
-        self.what = what
-
-
-@dataclass
-class Progress:
-    """Where a run is; all of it goes into checkpoints.
-
-    Attributes:
-        epoch: Passes finished.
-        batch: Batches finished of the current pass.
-        step: Updates done.
-        seconds: Training time, over all sittings.
-        best: Best validation score, and at which epoch.
-        waited: Validations since then.
-        learning_rate: Of the last update.
-        loss_sum, loss_count: Of the current pass.
-        history: One row per validation.
-    """
-
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    seconds: float = 0.0
-    best: float = float("inf")
-    best_epoch: int = 0
-    waited: int = 0
-    learning_rate: float = 0.0
-    loss_sum: float = 0.0
-    loss_count: int = 0
-    history: list[dict[str, float | None]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """What the loop tells the outside.
-
-    Attributes:
-        step: Called after every update with the progress, the share of the run done and the loss.
-        validated: Called after every validation with the new row of the history.
-        best: Called with the weight average in place whenever validation is the best so far.
-    """
-
-    step: Callable[[Progress, float, float], None]
-    validated: Callable[[dict[str, float | None]], None]
-    best: Callable[[], None]
-
+from cliffordstf.train.progress import DivergedError, Hooks, Progress
 
 FEW_EPOCHS = 300
 """Passes over few training structures: what else would be learned is how to repeat them (docs/recipe.md)."""
@@ -172,6 +112,13 @@ class Trainer:
         check_model(self.checkpoint, self.potential, state)
         self.progress = Progress(**state["progress"])
         self.schedule.restore(state["schedule"])
+        self._judge_again()
+
+    def _judge_again(self) -> None:
+        """Take the best score from the history if it is none of these: an older version judged by another error."""
+        scores = [self._score(row) for row in self.progress.history]
+        if scores and self.progress.best not in scores:
+            self.progress.best = self.schedule.best = min(scores)
 
     def run(self) -> bool:
         """Train to the end; False if a signal asked to stop before, with a checkpoint written."""

@@ -19,8 +19,9 @@ from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_config, to_yaml
 from cliffordstf.train.evaluate import ZeroModel, constant_energy, evaluate
 from cliffordstf.train.evaluation import Evaluation
-from cliffordstf.train.loop import Hooks, Progress, Trainer
+from cliffordstf.train.loop import Trainer
 from cliffordstf.train.metrics import compute_metrics
+from cliffordstf.train.progress import Hooks, Progress
 from cliffordstf.train.setup import Setup, prepare
 
 

@@ -53,8 +53,8 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
     # The paper prints 8.045 eV and 0.033 eV.
     (paper,) = scalar_tables([{**result, "model": "gotennet"} for result in results], "qm9")
     assert [paper.rows[0][5], paper.rows[0][8]] == ["8045", "33"]
-    (published,) = scalar_tables([{**result, "model": "painn-qm9"} for result in results], "qm9")
-    assert [published.rows[0][6], published.rows[0][9]] == ["5.85", "27.6"]
+    (published,) = scalar_tables([{**result, "model": "torchmd-et-qm9"} for result in results], "qm9")
+    assert [published.rows[0][6], published.rows[0][9]] == ["6.2", "20.3"]
 
 
 def test_other_references_have_another_zero_row(molecules, tmp_path):

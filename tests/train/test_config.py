@@ -26,6 +26,14 @@ def test_written_config_reads_back(tmp_path):
     assert yaml.safe_load(path.read_text())["budget"] == 1200.0
 
 
+def test_a_weight_alone_does_not_change_the_kind_of_an_error():
+    changed = load_config(None, ["data.train=a.xyz", "loss.energy.weight=1", "loss.forces.final_weight=2"]).loss
+    plain = load_config(None, ["data.train=a.xyz"]).loss
+    assert (changed.energy.kind, changed.forces.kind) == (plain.energy.kind, plain.forces.kind) == ("l1", "l2")
+    assert (changed.energy.weight, changed.forces.weight, changed.forces.final_weight) == (1, plain.forces.weight, 2)
+    assert changed.stress == plain.stress
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

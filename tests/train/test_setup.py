@@ -131,3 +131,21 @@ def test_few_frames_of_one_small_molecule(tmp_path, count, apart, options, cutof
     assert setup.plan.size == batch
     if layers is not None:
         assert setup.potential.model.config.layers == layers
+
+
+@pytest.mark.parametrize(
+    ("with_forces", "options", "batch"),
+    [(True, [], 17), (False, [], 32), (True, ["loss.forces.weight=0"], 32), (False, ["batch_size=4"], 4)],
+)
+def test_energies_alone_are_learned_from_more_structures_a_step(tmp_path, with_forces, options, batch):
+    images = []
+    for seed in range(220):
+        atoms = molecule("CH3OH")
+        atoms.rattle(0.02, seed=seed)
+        forces = {"forces": np.ones((len(atoms), 3))} if with_forces else {}
+        atoms.calc = SinglePointCalculator(atoms, energy=float(seed), **forces)
+        images.append(atoms)
+    ase.io.write(tmp_path / "frames.extxyz", images)
+    small = ["model.preset=default/small", "model.channels=4", "model.hidden=4"]
+    config = load_config(None, [f"data.train={tmp_path / 'frames.extxyz'}", "data.valid=1", *small, *options])
+    assert prepare(config).plan.size == batch

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cliffordstf.allocator import give_back_freed_memory
+from cliffordstf.denormals import without_denormals
 
 Action = Callable[[], object]
 MOST_CALLS = 20
@@ -34,6 +35,7 @@ class Timing:
         return float(low), float(high)
 
 
+@without_denormals()
 def interleaved(
     actions: Mapping[str, Action],
     repetitions: int,

@@ -153,8 +153,8 @@ class TrainConfig(_Config):
     schedule: ScheduleConfig = Field(ScheduleConfig())
     batch_size: PositiveInt | Literal["auto"] = Field(
         "auto",
-        description="Structures a step; auto: about 100 atoms, or 25 for fewer than 200 structures, and one of these "
-        "if they are molecules of at most 12 atoms.",
+        description="Structures a step; auto: about 100 atoms, 300 if there are only energies to learn from, or 25 for "
+        "fewer than 200 structures, and one of these if they are molecules of at most 12 atoms.",
     )
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")

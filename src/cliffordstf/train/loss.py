@@ -1,10 +1,10 @@
 """Losses on energies, forces and stress; labels that are missing or NaN do not count."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from torch import Tensor
 
 from cliffordstf.data.dataset import LabelledBatch
@@ -48,6 +48,15 @@ class LossConfig(BaseModel):
     energy_per: Literal["structure", "root-atom", "atom"] = Field(
         "root-atom", description="Divide the energy error by 1, by the root of the number of atoms, or by that number."
     )
+
+    @field_validator("energy", "forces", "stress", mode="before")
+    @classmethod
+    def _complete(cls, value: Any, info: ValidationInfo) -> Any:
+        """What is not said of a term stays as its own default has it: a weight alone must not square the errors."""
+        if not isinstance(value, dict):
+            return value
+        default: TermConfig = cls.model_fields[str(info.field_name)].default
+        return {**default.model_dump(), **value}
 
 
 @dataclass(frozen=True)

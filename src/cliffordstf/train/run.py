@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.denormals import without_denormals
 from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
@@ -106,6 +107,7 @@ def resume(directory: Path, watcher: Watcher | None = None, **changes: Any) -> R
     return _run(config, directory, watcher or Silence(), resumed=(directory / "last.ckpt").is_file())
 
 
+@without_denormals()
 def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) -> RunResult | None:
     setup = prepare(config)
     # Kernels that are not built yet are built now: the time of the first step counts.

@@ -334,7 +334,8 @@ def _usual_size(frames: Sequence[Frame]) -> float:
 def _plan(config: TrainConfig, train: list[Frame]) -> BatchPlan:
     size = config.batch_size
     if size == "auto":
-        atoms = 25 if len(train) < FEW_STRUCTURES else 100
+        has_forces = config.loss.forces.is_used and any(frame.has_forces for frame in train)
+        atoms = 25 if len(train) < FEW_STRUCTURES else 100 if has_forces else 300
         usual = _usual_size(train)
         is_single = usual <= SMALL_MOLECULE and are_few_molecules(train)
         size = 1 if is_single else int(np.clip(round(atoms / usual), 1, 32))

@@ -318,12 +318,20 @@ def test_leaking_test_set_is_reported(options, tmp_path, clusters):
     assert any("test structures are also in the training set" in warning for warning in seen)
 
 
-def test_a_diverging_run_says_so_and_keeps_its_checkpoint(options, tmp_path):
+def test_a_run_that_diverges_at_once_says_so(options, tmp_path):
     config = load_config(
         None, [*options, "optimizer.learning_rate=1e30", "optimizer.clip=null", "schedule.warmup_steps=0"]
     )
-    with pytest.raises(DivergedError, match=r"lower optimizer\.learning_rate"):
+    with pytest.raises(DivergedError, match=r"lower optimizer\.learning_rate.* no checkpoint yet"):
         train(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "last.ckpt").exists()
+
+
+def test_a_run_that_diverges_later_says_where_its_weights_are(options, tmp_path):
+    train(load_config(None, [*options, "optimizer.clip=null", "epochs=1"]), tmp_path / "run")
+    changes = {"optimizer.learning_rate": 1e30, "epochs": 20, "schedule.kind": "constant"}
+    with pytest.raises(DivergedError, match=r"the last checkpoint is .*last\.ckpt"):
+        resume(tmp_path / "run", **changes)
 
 
 def test_damaged_checkpoint_is_one_clear_error(options, tmp_path):

@@ -1,13 +1,13 @@
 """Acetylacetone: a potential trained at 300 K, asked about 600 K, a rotation and a proton that changes sides."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cliffordstf.bench.cells import Cell, length_name
-from cliffordstf.bench.numbers import length, said_length
+from cliffordstf.bench.numbers import length, said_length, titled
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers import read_frames
@@ -67,13 +67,13 @@ def _free_atoms(file: Path) -> dict[str, float]:
     return {symbol(int(f.structure.numbers[0])): float(f.energy) for f in frames if f.energy is not None}
 
 
-def acac_table(results: Iterable[dict[str, Any]]) -> Table:
+def acac_table(results: Sequence[dict[str, Any]]) -> Table:
     """Root mean square errors, the customary measure of this set, and those of the zero row."""
-    table = Table(
+    title = (
         "Acetylacetone, trained at 300 K: RMSE of energy, meV / forces, meV/Å; scans: MAE of the energy above the "
-        "scan's lowest point, meV",
-        ["recipe", *TESTS],
+        "scan's lowest point, meV"
     )
+    table = Table(titled(title, results), ["recipe", *TESTS])
     rows = sorted(results, key=lambda result: (result["recipe"], length(result), result["seed"]))
     for result in rows:
         name = f"{result['recipe']}, {said_length(length(result))}, seed {result['seed']}"

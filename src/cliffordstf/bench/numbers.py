@@ -80,6 +80,11 @@ def by_zero_row(results: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, A
     return dict(sorted(groups.items()))
 
 
+def titled(title: str, results: Sequence[dict[str, Any]]) -> str:
+    """A table's title with the circumstances of what it shows."""
+    return "; ".join(filter(None, (title, circumstances(results))))
+
+
 def circumstances(results: Sequence[dict[str, Any]]) -> str:
     """Split, seeds, processors, threads and commits of runs, as far as they say so."""
     machines = {(r["machine"]["threads"], r["machine"]["processor"]) for r in results if "machine" in r}

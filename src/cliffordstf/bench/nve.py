@@ -1,6 +1,6 @@
 """Long dynamics without a thermostat: whether a potential holds a molecule together, and its energy."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +9,7 @@ import numpy as np
 from ase import Atoms
 from ase.io import read
 
+from cliffordstf.bench.numbers import titled
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.bonds import bonded_pairs
@@ -149,10 +150,11 @@ def _energies(log: Path, atoms: int) -> dict[str, Any]:
     }
 
 
-def nve_table(results: Iterable[dict[str, Any]]) -> Table:
+def nve_table(results: Sequence[dict[str, Any]]) -> Table:
     """One line a trajectory."""
+    title = "Dynamics without a thermostat; bonds: shortest and longest of the run over those of the data"
     table = Table(
-        "Dynamics without a thermostat; bonds: shortest and longest of the run over those of the data",
+        titled(title, results),
         ["model", "start, K", "seed", "ps", "drift, meV/atom/ps", "mean T, K", "shortest", "longest", "broken"],
     )
     for result in sorted(results, key=lambda item: (item["model"], item["temperature_k"], item["seed"])):

@@ -10,6 +10,7 @@ import torch
 
 from cliffordstf import zoo
 from cliffordstf.bench.elsewhere import missing
+from cliffordstf.bench.numbers import titled
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.structure import Structure
@@ -155,9 +156,12 @@ def physics_table(results: Sequence[dict[str, Any]]) -> Table:
     """A row for each model: worst errors, derivatives that are continuous, and what it really does."""
     heads = ["model", "parameters", "derivatives", "symmetry", "periodic", "apart", "continuous", "in words"]
     table = Table(
-        "Physics of untrained models, float64: largest relative errors of forces and stress against differences, of "
-        "rotation, inversion, translation and permutation, of other cells of the same crystal, of distant and batched "
-        "structures; derivatives of the energy that are continuous at the cutoff",
+        titled(
+            "Physics of untrained models, float64: largest relative errors of forces and stress against differences, "
+            "of rotation, inversion, translation and permutation, of other cells of the same crystal, of distant and "
+            "batched structures; derivatives of the energy that are continuous at the cutoff",
+            results,
+        ),
         heads,
     )
     for found in sorted(results, key=lambda result: (len(failures(result)), result["model"])):

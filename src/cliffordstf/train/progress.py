@@ -12,13 +12,13 @@ class DivergedError(CliffordSTFError, RuntimeError):
 
     Attributes:
         what: What happened, and at which step.
-        checkpoint: Where the weights before it are.
+        checkpoint: Where earlier weights are, if the run got so far.
     """
 
     def __init__(self, what: str, checkpoint: Path) -> None:
+        kept = f"the last checkpoint is {checkpoint}" if checkpoint.is_file() else "there was no checkpoint yet"
         super().__init__(
-            f"{what}; lower optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; the weights "
-            f"before this step are in {checkpoint}."
+            f"{what}; lower optimizer.learning_rate or look for outliers with 'cliffordstf data inspect'; {kept}."
         )
         self.what, self.checkpoint = what, checkpoint
 

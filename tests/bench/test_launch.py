@@ -139,13 +139,19 @@ def test_the_script_is_submitted_and_refusals_are_told(sweep, cells, tmp_path, m
         launch(sweep, cells, how, lambda _: None, None, COMMAND)
 
 
-def test_ray_runs_the_sweep_or_says_how_to_get_it(sweep, cells):
+def test_ray_runs_the_sweep_or_says_how_to_get_it(sweep, cells, monkeypatch):
     if importlib.util.find_spec("ray") is None:
         with pytest.raises(ConfigError, match="pip install ray"):
             launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND)
         pytest.skip("ray is not installed")
-    assert launch(sweep, cells, Launch(ray="local"), lambda _: None, None, COMMAND).is_done
-    assert len(read_results(sweep.results)) == 3
+    cores, said = os.cpu_count() or 1, []
+    monkeypatch.setenv("OMP_NUM_THREADS", str(cores))
+    assert launch(sweep, cells, Launch(ray="local"), said.append, None, COMMAND).is_done
+    assert [result["machine"]["threads"] for result in read_results(sweep.results)] == [cores] * 3
+    assert said[0] == f"3 jobs on Ray, {cores} of its {cores} cores each"
+    monkeypatch.setenv("OMP_NUM_THREADS", str(cores + 1))
+    with pytest.raises(ConfigError, match=f"asks for {cores + 1} cores a job"):
+        launch(sweep, cells, Launch(ray="local"), said.append, None, COMMAND)
 
 
 class DeadWorkerError(Exception):

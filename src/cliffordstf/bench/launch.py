@@ -181,6 +181,8 @@ def without_slurm(command: Sequence[str]) -> list[str]:
 def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Outcome:
     """Every job is a task of a Ray cluster whose machines see this folder, and the data, under the same path.
 
+    It gets as many cores as OMP_NUM_THREADS says, one by default, and a GPU if the cluster has any.
+
     Raises:
         ConfigError: Ray is not installed.
     """
@@ -191,9 +193,15 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
     ours = {name: value for name, value in os.environ.items() if name.startswith("CLIFFORDSTF_")}
     ray.init(address=None if address == "local" else address, log_to_driver=False)
     try:
-        task = ray.remote(_one)
-        waiting = {task.remote(sweep, job, os.getcwd(), ours): job.name for job in jobs}
-        say(f"{len(jobs)} jobs on Ray with {ray.cluster_resources().get('CPU', 0):g} cores")
+        cluster, threads = ray.cluster_resources(), _threads()
+        if threads > cluster.get("CPU", 0):
+            raise ConfigError(
+                f"OMP_NUM_THREADS asks for {threads} cores a job and the whole Ray cluster has "
+                f"{cluster.get('CPU', 0):g}; ask for fewer."
+            )
+        task = ray.remote(num_cpus=threads, num_gpus=1 if cluster.get("GPU") else 0)(_one)
+        waiting = {task.remote(sweep, job, os.getcwd(), ours, threads): job.name for job in jobs}
+        say(f"{len(jobs)} jobs on Ray, {threads} of its {cluster.get('CPU', 0):g} cores each")
         outcome = Outcome()
         while waiting:
             (done,), _ = ray.wait(list(waiting), num_returns=1)
@@ -217,9 +225,15 @@ def _answer(ray: Any, task: Any, name: str) -> Outcome:
     return found
 
 
-def _one(sweep: Sweep, job: Job, folder: str, environment: dict[str, str]) -> Outcome:
+def _threads() -> int:
+    """Cores of a job on Ray."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else 1
+
+
+def _one(sweep: Sweep, job: Job, folder: str, environment: dict[str, str], threads: int) -> Outcome:
     """A job, in the folder that paths are relative to, with the variables that name models and interpreters."""
     os.chdir(folder)
     os.environ.update(environment)
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     return sweep.run([job], lambda _: None)

@@ -38,6 +38,18 @@ def test_exact_labels_give_zero_errors(potential):
     assert metrics["stress_mae_mev_per_a3"] is None
 
 
+def test_forces_that_nobody_can_judge_are_not_computed(potential, monkeypatch):
+    frames = exact_frames(potential)
+    labelled = evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(3))
+    monkeypatch.setattr(potential, "_pair_gradients", None)
+    bare = [replace(frame, forces=None) for frame in frames]
+    found = evaluate(potential, Dataset(bare, potential.cutoff), BatchPlan(3))
+    assert np.isnan(found.forces).all()
+    assert found.forces.shape == labelled.forces.shape
+    assert found.energy == pytest.approx(labelled.energy, abs=1e-12)
+    assert compute_metrics(found)["force_mae_mev_per_a"] is None
+
+
 def test_known_errors_come_out_in_milli_units(potential):
     frames = [Frame(f.structure, f.energy + 0.05, f.forces + 0.01) for f in exact_frames(potential)]
     metrics = compute_metrics(evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(2)))

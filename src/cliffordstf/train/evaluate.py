@@ -74,6 +74,8 @@ def evaluate(
 ) -> Evaluation:
     """Predict every frame of a data set, in evaluation mode: without dropout, without touching running statistics.
 
+    Forces and stress are predicted if any frame is labelled with them; else they are NaN.
+
     Args:
         potential: The potential, or several as one.
         dataset: Labelled structures.
@@ -82,11 +84,13 @@ def evaluate(
         progress: Called with the number of structures done after each batch.
     """
     device = potential.species_of_number.device
+    # What nobody can judge is not computed: forces take most of the time.
+    wants_forces = any(frame.has_forces for frame in dataset.frames)
     wants_stress = any(frame.has_stress for frame in dataset.frames)
     found: list[tuple[Prediction, Labels]] = []
     with evaluating(potential):
         for labels in dataset.batches(plan):
-            prediction = potential(labels.batch.to(device), stress=wants_stress)
+            prediction = potential(labels.batch.to(device), forces=wants_forces, stress=wants_stress)
             # Not the batch itself: its edges would stay in memory for the whole data set.
             found.append((prediction, Labels(labels.energy, labels.forces, labels.stress)))
             if progress is not None:
@@ -123,8 +127,8 @@ def _join(parts: list[Tensor]) -> FloatArray:
 
 
 def _forces(prediction: Prediction) -> Tensor:
-    assert prediction.forces is not None
-    return prediction.forces
+    missing = prediction.energy.new_full((len(prediction.atom_energies), 3), torch.nan)
+    return missing if prediction.forces is None else prediction.forces
 
 
 def _stress(prediction: Prediction) -> Tensor:

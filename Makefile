@@ -21,7 +21,7 @@ help:
 	@echo "make bench-rates  DATA=folder of rMD17: which learning rate the families of the zoo want, under two hours"
 	@echo "make bench-leaderboard  DATA=folder of rMD17: every model of the zoo for ten minutes, about six hours"
 	@echo "make bench-acac, bench-nve, bench-ablation  DATA=folder: extrapolation, long dynamics, the paper's ablation"
-	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of four models"
+	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of five runs"
 	@echo "make bench-molecule3d  DATA=folder data/raw of Molecule3D: gaps"
 	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"

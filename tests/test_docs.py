@@ -153,3 +153,21 @@ def test_the_ablation_in_the_readme_is_what_the_results_say():
 def _range(values: list[float], digits: int) -> str:
     ends = dict.fromkeys(f"{value:.{digits}f}" for value in (min(values), max(values)))
     return " to ".join(ends)
+
+
+def test_qm9_in_the_readme_is_what_the_results_say():
+    results = [r for r in read_results(ROOT / "results" / "qm9") if r["target"] == "U0" and not r.get("diverged")]
+    rows = []
+    for r in sorted(results, key=lambda r: r["metrics"]["energy_mae_mev"]):
+        paper = paper_value("qm9", r["model"], "U0")
+        cells = [
+            f"`{r['recipe']}`",
+            f"{r['parameters'] / 1e6:.2f}",
+            passes([r]),
+            f"{r['metrics']['energy_mae_mev']:.1f}",
+        ]
+        rows.append(f"| {' | '.join([*cells, '' if paper is None else f'{1000 * paper.value:g}'])} |")
+    zero = {f"{r['metrics']['zero_energy_mae_mev']:.0f}" for r in results}
+    assert len(zero) == 1
+    rows.append(f"| zero row: one energy an element | | | {zero.pop()} | |")
+    assert "\n".join(rows) in (ROOT / "README.md").read_text(encoding="utf-8")

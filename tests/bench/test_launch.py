@@ -125,10 +125,11 @@ def test_a_slurm_task_that_was_stopped_is_requeued(tmp_path, code, said):
 def test_the_script_is_submitted_and_refusals_are_told(sweep, cells, tmp_path, monkeypatch):
     tools = tmp_path / "bin"
     tools.mkdir()
-    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("PATH", str(tools))  # and no other folder: SLURM may be installed here
     how = Launch(slurm="--time=1")
     with pytest.raises(ConfigError, match="sbatch is not on this machine"):
         launch(sweep, cells, how, lambda _: None, None, COMMAND)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}/usr/bin{os.pathsep}/bin")
     (tools / "sbatch").write_text('#!/bin/sh\ngrep -q "time=1" "$1" && echo "Submitted batch job 7"\n')
     (tools / "sbatch").chmod(0o755)
     said = []

@@ -7,9 +7,14 @@ import pytest
 
 from cliffordstf.bench import protocols
 from cliffordstf.bench.protocols import protocol_options, sound_rate
-from cliffordstf.bench.rates import rates_cell, rates_tables
+from cliffordstf.bench.rates import VALIDATION_MOLECULES, rates_cell, rates_tables, scalar_rates_cell
+from cliffordstf.bench.scalar import NOTHING, scalar_cell
 from cliffordstf.bench.tables import all_tables
+from cliffordstf.train.setup import load_splits
 from tests.bench.test_leaderboard import result as leaderboard_result
+from tests.bench.test_scalar import molecules
+
+__all__ = ["molecules"]
 
 
 @pytest.fixture
@@ -69,4 +74,35 @@ def test_sound_gives_a_family_its_rate_and_leaves_the_others_ours(monkeypatch: p
     assert protocol_options("sound", "rmd17", "mace-l2-md17") == ("optimizer.learning_rate=0.02",)
     for model in ("default", "paper/full", "painn"):
         assert protocol_options("sound", "rmd17", model) == ()
-        assert sound_rate(model) is None
+        assert sound_rate(model, "rmd17") is None
+
+
+SMALL = ("model.channels=4", "epochs=2", "budget=null", "data.valid=8")
+
+
+def test_rates_of_qm9_leave_the_molecules_of_its_test_set_alone(molecules: Path, tmp_path: Path):
+    cell = scalar_rates_cell(str(molecules), "U0", "default", 0.02, exclude=NOTHING, overrides=SMALL)
+    study = scalar_cell("qm9", str(molecules), "U0", exclude=NOTHING)
+    tested = {frame.structure.name for frame in load_splits(study.config.data).test}
+    mine = load_splits(cell.config.data)
+    assert len(tested) == 4
+    assert not mine.test
+    assert not tested & {frame.structure.name for frame in [*mine.train, *mine.valid]}
+    found = cell.run(tmp_path / "run", None)
+    assert found is not None
+    assert found["metrics"]["n_structures"] == 8
+    (table,) = all_tables([{**cell.labels, **found}])
+    assert table.title.startswith("Learning rates, QM9 U0, 2 passes each, protocol sound: validation MAE, meV;")
+    assert table.rows[0] == ["default", f"{found['metrics']['energy_mae_mev']:.1f}", "ours"]
+    assert table.rows[1][0] == "zero row"
+    plain = scalar_rates_cell(str(molecules), "U0", "default", 0.02, exclude=NOTHING)
+    assert plain.config.data.valid == VALIDATION_MOLECULES
+
+
+def test_one_number_a_structure_may_want_another_rate(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(protocols, "SOUND_RATES", {"mace": 0.1})
+    monkeypatch.setattr(protocols, "SOUND_RATES_OF_SCALARS", {"mace": 0.01, "painn": 0.001})
+    assert protocol_options("sound", "qm9", "mace-l1") == ("optimizer.learning_rate=0.01",)
+    assert protocol_options("sound", "rmd17", "mace-l1") == ("optimizer.learning_rate=0.1",)
+    assert sound_rate("painn", "molecule3d") == 0.001
+    assert sound_rate("painn", "oc20 s2ef") is None

@@ -26,6 +26,12 @@ SOUND_RATES: dict[str, float] = {
 """Learning rates of families whose weights start with unit variance and want larger steps: those with the lowest
 validation error in `bench rates` (docs/rates.md). The others have ours."""
 
+SOUND_RATES_OF_SCALARS: dict[str, float] = {}
+"""The same where a structure has one number and no forces: QM9 and Molecule3D; families that are not here have the rate
+above, or ours."""
+
+_SCALARS = ("qm9", "molecule3d")
+
 _PAPER_OPTIMISER = (
     "optimizer.name=adam",
     "optimizer.learning_rate=1e-4",
@@ -117,7 +123,7 @@ def protocol_options(protocol: str, benchmark: str, model: str) -> tuple[str, ..
     if protocol == "paper":
         _check_paper_settings(benchmark, model)
         return _PAPER[benchmark]
-    rate = sound_rate(model)
+    rate = sound_rate(model, benchmark)
     return () if rate is None else (f"optimizer.learning_rate={rate:g}",)
 
 
@@ -138,10 +144,11 @@ def _architecture(model: str) -> dict[str, Any]:
     return preset(model, elements=(1,)).model_dump(exclude={"name"})
 
 
-def sound_rate(model: str) -> float | None:
+def sound_rate(model: str, benchmark: str) -> float | None:
     """Learning rate of a peer in `sound`; None where it is that of `train` itself."""
-    family = family_of(model, SOUND_RATES)
-    return None if family is None else SOUND_RATES[family]
+    rates = {**SOUND_RATES, **(SOUND_RATES_OF_SCALARS if benchmark in _SCALARS else {})}
+    family = family_of(model, rates)
+    return None if family is None else rates[family]
 
 
 def recipe_name(protocol: str, model: str, label: str | None = None) -> str:

@@ -1,16 +1,20 @@
-"""Which learning rate a model wants in a short run: judged by validation frames, so that test sets stay unseen."""
+"""Which learning rate a model wants in a short run: judged by validation data, so that test sets stay unseen."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import Length, circumstances, errors, length, said_length, zero_errors
+from cliffordstf.bench.numbers import Length, circumstances, errors, length, said_length, spread, zero_errors
 from cliffordstf.bench.protocols import sound_rate
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
+from cliffordstf.bench.scalar import QM9, scalar_cell
 from cliffordstf.bench.table import Table
+
+VALIDATION_MOLECULES = 2000
+"""Of QM9, the first of those that its study validates with; all 13,000 would take longer than a short run."""
 
 
 def rates_cell(
@@ -25,45 +29,97 @@ def rates_cell(
 ) -> Cell:
     """A short run on rMD17 with a learning rate, as `rmd17_cell` makes it, but without its test set."""
     unseen = ("data.test=0", "data.test_indices=null")
-    options = (f"optimizer.learning_rate={rate:g}", *unseen, *overrides)
-    label = f"{model} rate {rate:g}"
     cell = rmd17_cell(
         data,
         molecule,
         budget=budget,
         seed=seed,
         model=model,
-        overrides=options,
-        label=label,
+        overrides=(f"optimizer.learning_rate={rate:g}", *unseen, *overrides),
+        label=_name(model, rate),
         benchmark="rates",
     )
     return replace(cell, judged_by="validation")
 
 
-def rates_table(results: Iterable[dict[str, Any]], molecule: str, each: Length) -> Table:
-    """Models by learning rate, and the rate that `sound` takes since."""
-    chosen = [r for r in results if (r["molecule"], length(r)) == (molecule, each)]
+def scalar_rates_cell(
+    data: str,
+    target: str,
+    model: str,
+    rate: float,
+    *,
+    budget: str = "3min",
+    seed: int = 0,
+    exclude: Path | None = None,
+    overrides: Sequence[str] = (),
+) -> Cell:
+    """A short run on QM9 with a learning rate: the test set of its study is drawn and left alone."""
+    unseen = (f"data.valid={VALIDATION_MOLECULES}", "data.judge_test=false")
+    cell = scalar_cell(
+        "qm9",
+        data,
+        target,
+        budget=budget,
+        seed=seed,
+        model=model,
+        exclude=exclude,
+        overrides=(f"optimizer.learning_rate={rate:g}", *unseen, *overrides),
+        label=_name(model, rate),
+    )
+    return replace(cell, labels={**cell.labels, "benchmark": "rates"}, judged_by="validation")
+
+
+def _name(model: str, rate: float) -> str:
+    return f"{model} rate {rate:g}"
+
+
+def rates_table(results: Sequence[dict[str, Any]], what: str, each: Length) -> Table:
+    """Models by learning rate on a molecule of rMD17 or a target of QM9, and the rate that `sound` takes since."""
+    chosen = [r for r in results if (_what(r), length(r)) == (what, each)]
     rates = sorted({_rate(result) for result in chosen})
+    is_scalar = "target" in chosen[0]
+    measured = (
+        f"QM9 {what}, {said_length(each)} each, protocol sound: validation MAE, {QM9[what].unit}"
+        if is_scalar
+        else f"rMD17 {what}, {chosen[0]['train']} training frames, {said_length(each)} each, protocol sound: "
+        "validation energy MAE, meV / force MAE, meV/Å (force cosine)"
+    )
     table = Table(
-        f"Learning rates, rMD17 {molecule}, {chosen[0]['train']} training frames, {said_length(each)} each, protocol "
-        "sound: validation energy MAE, meV / force MAE, meV/Å (force cosine); nothing where a run diverged or was not "
-        f"made; {circumstances(chosen)}",
+        f"Learning rates, {measured}; nothing where a run diverged or was not made; {circumstances(chosen)}",
         ["model", *(f"{rate:g}" for rate in rates), "taken"],
     )
     for model in dict.fromkeys(result["model"] for result in chosen):
-        mine = [result for result in chosen if result["model"] == model]
-        cells = [errors([r["metrics"] for r in mine if _rate(r) == rate]) for rate in rates]
-        taken = sound_rate(model)
-        table.add(model, *cells, "ours" if taken is None else f"{taken:g}")
-    table.add("zero row", *([zero_errors(chosen[0]["metrics"])] * len(rates)), "")
+        cells = [[r for r in chosen if (r["model"], _rate(r)) == (model, rate)] for rate in rates]
+        taken = sound_rate(model, "qm9" if is_scalar else "rmd17")
+        table.add(model, *(_errors(runs) for runs in cells), "ours" if taken is None else f"{taken:g}")
+    table.add("zero row", *([_zero(chosen[0])] * len(rates)), "")
     return table
 
 
+def _errors(runs: Sequence[dict[str, Any]]) -> str:
+    if not runs or "target" not in runs[0]:
+        return errors([run["metrics"] for run in runs])
+    target = QM9[runs[0]["target"]]
+    return spread([target.in_unit(run["metrics"]["energy_mae_mev"]) for run in runs], 1)
+
+
+def _zero(result: dict[str, Any]) -> str:
+    if "target" not in result:
+        return zero_errors(result["metrics"])
+    return f"{QM9[result['target']].in_unit(result['metrics']['zero_energy_mae_mev']):.1f}"
+
+
 def rates_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
-    """One for every molecule and budget."""
-    keys = {(result["molecule"], length(result)) for result in results}
-    ordered = sorted(keys, key=lambda key: (RMD17_MOLECULES.index(key[0]), key[1]))
-    return [rates_table(results, molecule, each) for molecule, each in ordered]
+    """One for every molecule or target and budget."""
+    known = (*RMD17_MOLECULES, *QM9)
+    keys = {(_what(result), length(result)) for result in results}
+    ordered = sorted(keys, key=lambda key: (known.index(key[0]), key[1]))
+    return [rates_table(results, what, each) for what, each in ordered]
+
+
+def _what(result: dict[str, Any]) -> str:
+    """Molecule or target."""
+    return str(result.get("molecule") or result["target"])
 
 
 def _rate(result: dict[str, Any]) -> float:

@@ -32,6 +32,10 @@ class Target:
     pooling: Literal["sum", "mean"]
     factor: float = 1.0
 
+    def in_unit(self, milli: float) -> float:
+        """An error as metrics have it, a thousandth of eV or of the file's own unit, in the target's unit."""
+        return milli / 1000 * self.factor
+
 
 QM9 = {
     "Cv": Target("cal/mol/K", "sum"),
@@ -175,19 +179,15 @@ def _scalar_table(chosen: Sequence[dict[str, Any]], benchmark: str, setting: str
         mine = [r for r in chosen if (r["recipe"], length(r)) == (recipe, each)]
         cells = [recipe, f"{mine[0]['parameters']:,}", said_length(each), passes(mine)]
         for target in targets:
-            errors = [_in_unit(r["metrics"]["energy_mae_mev"], known[target]) for r in mine if r["target"] == target]
+            errors = [known[target].in_unit(r["metrics"]["energy_mae_mev"]) for r in mine if r["target"] == target]
             cells += [spread(errors, 3) if errors else "", *_known_elsewhere(mine[0]["model"], benchmark, target)]
         table.add(*cells)
     zero = ["zero row", "", "", ""]
     for target in targets:
         metrics = next(r["metrics"] for r in chosen if r["target"] == target)
-        zero += [f"{_in_unit(metrics['zero_energy_mae_mev'], known[target]):.3f}", "", ""]
+        zero += [f"{known[target].in_unit(metrics['zero_energy_mae_mev']):.3f}", "", ""]
     table.add(*zero)
     return table
-
-
-def _in_unit(milli: float, target: Target) -> float:
-    return milli / 1000 * target.factor
 
 
 def _known_elsewhere(model: str, benchmark: str, target: str) -> tuple[str, str]:

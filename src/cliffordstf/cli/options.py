@@ -10,6 +10,7 @@ from cliffordstf.text import names_in
 
 DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
 Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]
+Exclude = Annotated[Path | None, typer.Option(help="File with the 3054 excluded ids of QM9, or 'none'.")]
 Protocol = Annotated[
     str, typer.Option(help="sound: our recipe; paper: what the paper states; recommended: each model's own authors'.")
 ]

@@ -12,13 +12,14 @@ from cliffordstf.bench.committee import committee
 from cliffordstf.bench.leaderboard import ABLATION
 from cliffordstf.bench.own import own_cell
 from cliffordstf.bench.published import RMD17_MOLECULES
-from cliffordstf.bench.rates import rates_cell
+from cliffordstf.bench.rates import rates_cell, scalar_rates_cell
 from cliffordstf.bench.rmd17 import rmd17_cell
 from cliffordstf.bench.scalar import QM9, scalar_cell
 from cliffordstf.bench.sweep import Job
 from cliffordstf.cli.options import (
     Budget,
     DataFolder,
+    Exclude,
     Models,
     Overrides,
     Protocol,
@@ -104,20 +105,29 @@ def ablation(
 @study()
 def rates(
     overrides: Overrides = None,
-    data: DataFolder = Path("data/rmd17"),
+    data: Annotated[str, typer.Option(help="Folder of rMD17; with --targets as for bench qm9.")] = "data/rmd17",
     molecules: Annotated[str, typer.Option(help="Names separated by commas.")] = "ethanol",
+    targets: Annotated[str | None, typer.Option(help="Targets of QM9, in place of molecules of rMD17.")] = None,
+    exclude: Exclude = None,
     models: Models = "default",
     rates: Annotated[str, typer.Option(help="Learning rates separated by commas.")] = "0.00125,0.005,0.02",
     budget: Budget = "3min",
     seeds: Seeds = "0",
 ) -> Sequence[Job]:
-    """Try learning rates in short runs on rMD17; validation frames judge, test sets are not looked at."""
+    """Try learning rates in short runs on rMD17 or QM9; validation data judge, test sets are not looked at."""
+    runs = [(seed, model, rate) for seed in numbers(seeds) for model in names_in(models) for rate in _rates(rates)]
+    if targets is not None:
+        return [
+            scalar_rates_cell(
+                data, target, model, rate, budget=budget, seed=seed, exclude=exclude, overrides=overrides or ()
+            )
+            for target in names_in(targets)
+            for seed, model, rate in runs
+        ]
     return [
-        rates_cell(data, molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
-        for seed in numbers(seeds)
+        rates_cell(Path(data), molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
         for molecule in names_in(molecules)
-        for model in names_in(models)
-        for rate in _rates(rates)
+        for seed, model, rate in runs
     ]
 
 
@@ -125,7 +135,7 @@ def rates(
 def qm9(
     overrides: Overrides = None,
     data: Annotated[str, typer.Option(help="qm9pack: (pip install qm9pack), or a folder or file of QM9.")] = "qm9pack:",
-    exclude: Annotated[Path | None, typer.Option(help="File with the 3054 excluded ids, or 'none'.")] = None,
+    exclude: Exclude = None,
     targets: Annotated[str, typer.Option(help="Names separated by commas, or 'all'.")] = "U0",
     models: Models = "default",
     protocol: Protocol = "sound",

@@ -46,6 +46,9 @@ class DataConfig(_Config):
         0.05, description="Validation set: a fraction (below 1) or count of the training file, or a file."
     )
     test: float | str = Field(0.0, description="Test set, the same way; evaluated once, after training.")
+    judge_test: bool = Field(
+        True, description="Evaluate the test set; false draws it but leaves it unseen, for runs that choose settings."
+    )
     train_size: float | None = Field(None, description="Use only this fraction or count for training.")
     train_indices: str | None = Field(
         None,

@@ -87,7 +87,7 @@ def load_splits(config: DataConfig) -> Splits:
     splits = Splits(
         train=[pool[i] for i in train],
         valid=held_out.get("valid", [pool[i] for i in valid]),
-        test=held_out.get("test", [pool[i] for i in test]),
+        test=held_out.get("test", [pool[i] for i in test]) if config.judge_test else [],
         sources=sources,
         warnings=warnings,
     )

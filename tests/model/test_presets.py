@@ -191,3 +191,12 @@ def test_config_round_trips_and_has_a_schema():
     assert "PaperConfig" in schema["$defs"]
     described = schema["$defs"]["DefaultConfig"]["properties"]["channels"]
     assert described["description"]
+
+
+@pytest.mark.parametrize("name", ["default", "default/small", *ABLATION])
+def test_atomic_energies_start_near_zero(name):
+    """A random start of a few eV has to be unlearned by the few energies there are, where forces do not help."""
+    potential = cliffordstf.build(name, elements=[1, 6, 8])
+    batch = potential.batch([random_cluster((1, 6, 8), atoms=12, seed=seed) for seed in range(4)])
+    energies = potential(batch).energy / 12
+    assert 0 < energies.abs().max() < 0.05 * float(potential.reference.scale)

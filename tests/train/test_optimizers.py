@@ -87,3 +87,13 @@ def test_gradients_in_any_order_of_memory_are_taken():
     Muon([weight], lr=1.0).step()
     factor = orthogonal_factor(weight.grad[None])[0]
     torch.testing.assert_close(weight.detach(), -0.2 * 6**0.5 * factor, rtol=1e-4, atol=1e-5)
+
+
+def test_the_rate_rises_over_steps_or_over_a_share_of_a_run_that_is_too_short_for_them():
+    schedule = Schedule(ScheduleConfig(kind="constant"), peak=2.0)
+    assert schedule.rate(9, 0.0) == pytest.approx(2.0 * 10 / 101)
+    assert schedule.rate(9, 0.025) == pytest.approx(1.0)
+    assert schedule.rate(9, 0.05) == 2.0
+    assert schedule.rate(200, 0.001) == 2.0
+    patient = Schedule(ScheduleConfig(kind="constant", warmup_share=None), peak=2.0)
+    assert patient.rate(9, 0.9) == pytest.approx(2.0 * 10 / 101)

@@ -74,12 +74,16 @@ def _plateau(factor: float, patience: int, *, warmup: int = 0) -> tuple[str, ...
         "schedule.kind=plateau",
         f"schedule.factor={factor}",
         f"schedule.patience={patience}",
-        f"schedule.warmup_steps={warmup}",
+        *_warmup(warmup),
     )
 
 
+def _warmup(steps: int) -> tuple[str, ...]:
+    return (f"schedule.warmup_steps={steps}", "schedule.warmup_share=null")
+
+
 def _falling(kind: Literal["cosine", "exponential"], final: float, *, warmup: int) -> tuple[str, ...]:
-    return (f"schedule.kind={kind}", f"schedule.final={final}", f"schedule.warmup_steps={warmup}")
+    return (f"schedule.kind={kind}", f"schedule.final={final}", *_warmup(warmup))
 
 
 def _run(*, batch: int, epochs: int, stop: int | None = None, average: float = 0.0) -> tuple[str, ...]:

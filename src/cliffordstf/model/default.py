@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
@@ -13,19 +12,8 @@ from cliffordstf.model.config import DefaultConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import DefaultInteraction
-from cliffordstf.nn.linear import mlp
 from cliffordstf.nn.radial import RadialFunctions
-
-FIRST_ENERGIES = 0.01
-"""Root mean square of atomic energies before training, in units of the energy scale. Small: what a random start says
-about structures that the data do not cover would stay in the trained potential."""
-
-
-def _readout(*widths: int) -> nn.Sequential:
-    network = mlp(*widths, 1)
-    with torch.no_grad():
-        cast("nn.Linear", network[-1]).weight.mul_(FIRST_ENERGIES)
-    return network
+from cliffordstf.nn.readout import energy_network
 
 
 class DefaultModel(nn.Module):
@@ -74,7 +62,9 @@ class DefaultModel(nn.Module):
             source = layers[-1].layout
         self.layers = nn.ModuleList(layers)
         self.layer_readouts = nn.ModuleList(
-            _readout(config.channels, config.hidden) if index == config.layers - 1 else _readout(config.channels)
+            energy_network(config.channels, config.hidden)
+            if index == config.layers - 1
+            else energy_network(config.channels)
             for index in range(config.layers)
         )
 

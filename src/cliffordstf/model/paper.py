@@ -12,10 +12,10 @@ from cliffordstf.model.config import PaperConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import EdgeInputs, PaperInteraction
-from cliffordstf.nn.linear import mlp, whole_vectors, widen
+from cliffordstf.nn.linear import whole_vectors, widen
 from cliffordstf.nn.message import DualTrackMessage, EdgeEmbedding, message_grades
 from cliffordstf.nn.radial import GaussianBasis, cosine_envelope
-from cliffordstf.nn.readout import DirectForces, InvariantReadout
+from cliffordstf.nn.readout import DirectForces, InvariantReadout, energy_network
 from cliffordstf.nn.routing import TrackRouter, environment_invariants
 
 
@@ -49,7 +49,9 @@ class PaperModel(nn.Module):
         between = Layout(in_messages)
         routed = config.routing != "none" and bool(in_messages) and config.layers > 1
         self.router = TrackRouter(between, config.channels, len(config.elements), config.routing) if routed else None
-        self.layer_readouts = nn.ModuleList(mlp(config.channels, config.hidden, 1) for _ in range(config.layers))
+        self.layer_readouts = nn.ModuleList(
+            energy_network(config.channels, config.hidden) for _ in range(config.layers)
+        )
         self.readout = InvariantReadout(layout, config.channels, config.hidden, config.gp_readout)
         self.force_head = (
             DirectForces(layout, config.channels, config.hidden, config.hodge_forces)

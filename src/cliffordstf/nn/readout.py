@@ -1,5 +1,7 @@
 """From features to atomic energies and, in the paper's models, direct forces."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +12,19 @@ from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, edge_tri
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.linear import TrackLinear, mlp
 from cliffordstf.nn.norm import norm
+
+FIRST_ENERGIES = 0.01
+"""Root mean square of atomic energies before training, in units of the energy scale. Small: what a random start says
+about structures that the data do not cover would stay in the trained potential, and where forces have a head of their
+own, few labels would have to unlearn it."""
+
+
+def energy_network(*widths: int) -> nn.Sequential:
+    """A network from scalars to an atomic energy that starts near zero."""
+    network = mlp(*widths, 1)
+    with torch.no_grad():
+        cast("nn.Linear", network[-1]).weight.mul_(FIRST_ENERGIES)
+    return network
 
 
 class InvariantReadout(nn.Module):
@@ -38,7 +53,7 @@ class InvariantReadout(nn.Module):
             SCALAR.dims,
         )
         inputs = 1 + len(self.tensors) + int(gp_scalars)
-        self.network = mlp(inputs * channels, hidden, hidden, 1)
+        self.network = energy_network(inputs * channels, hidden, hidden)
 
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels) -> (atoms,)."""

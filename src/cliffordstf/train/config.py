@@ -120,6 +120,9 @@ class ScheduleConfig(_Config):
 
     kind: Literal["cosine", "exponential", "plateau", "constant"] = Field("cosine", description="Shape.")
     warmup_steps: int = Field(100, ge=0, description="Steps over which the rate rises from zero.")
+    warmup_share: float | None = Field(
+        0.05, gt=0, le=1, description="Share of the run after which it has risen all the same; null for no such limit."
+    )
     final: float = Field(0.005, ge=0, le=1, description="Last rate, cosine and exponential, as a share of the peak.")
     factor: float = Field(0.7, gt=0, lt=1, description="Plateau: what the rate is multiplied by.")
     patience: int = Field(10, ge=1, description="Plateau: validations without improvement before that.")

@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules."""
 
 from collections.abc import Callable, Iterable
-from math import cos, log, pi
+from math import cos, inf, log, pi
 from typing import Any
 
 import torch
@@ -176,7 +176,7 @@ class Schedule:
 
     def rate(self, step: int, progress: float) -> float:
         """Learning rate of a step (counted from 0)."""
-        warm = min(1.0, (step + 1) / (self.config.warmup_steps + 1))
+        warm = min(1.0, max((step + 1) / (self.config.warmup_steps + 1), progress / (self.config.warmup_share or inf)))
         if self.config.kind == "cosine":
             final = self.config.final
             return self.peak * warm * (final + (1 - final) * 0.5 * (1 + cos(pi * min(progress, 1.0))))

@@ -74,8 +74,9 @@ class EquiformerModel(nn.Module):
             avg_degree=config.average_neighbours,
             grid_resolution=config.grid_resolution,
         )
-        # The blocks inside the heads: the heads themselves add up a structure and divide by 77.8 atoms.
-        self.energy_block = equiformer.EqV2ScalarHead(self.network).energy_block
+        # The blocks inside the heads: the heads themselves add up a structure, and divide by a number of atoms.
+        head = equiformer.EqV2ScalarHead(self.network)
+        self.energy_block, self.divisor = head.energy_block, float(head.avg_num_nodes)
         self.force_block = equiformer.EqV2VectorHead(self.network).force_block if config.forces == "direct" else None
         self.frames = EdgeFrames(config.lmax, wigner_3j)
         self._features = equiformer.SO3_Embedding
@@ -103,7 +104,8 @@ class EquiformerModel(nn.Module):
             for block in network.blocks:
                 features = block(features, *edges, batch=structure_of_atom)
             features.embedding = network.norm(features.embedding)
-            energies = self.energy_block(features).embedding[:, 0, 0]
+            # Without upstream's divisor a step of the optimiser would move energies so many times as far.
+            energies = self.energy_block(features).embedding[:, 0, 0] / self.divisor
             forces = None if self.force_block is None else self.force_block(features, *edges).embedding[:, 1:4, 0]
         return energies, forces
 

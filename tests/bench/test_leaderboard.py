@@ -58,6 +58,21 @@ def test_protocols_have_leaderboards_of_their_own():
     assert "protocol recommended" in tables[0].title
 
 
+def test_machines_and_splits_have_leaderboards_of_their_own():
+    names = ("default", "painn", "schnet", "mace-l1")
+    here = [{**result(name, 5.0), "machine": {"processor": "A", "threads": 1}} for name in names]
+    there = [{**result(name, 4.0), "machine": {"processor": "B", "threads": 1}} for name in names[:2]]
+    other = [{**result(name, 9.0), "machine": {"processor": "A", "threads": 1}, "split": 2} for name in names]
+    tables = all_tables([*here, *there, *other])
+    assert [len(table.rows) - 1 for table in tables] == [4, 2, 4]
+    assert ["of A" in table.title for table in tables] == [True, False, True]
+    assert [table.rows[0][2] for table in tables] == [
+        "1.00 / 5.00 (0.99900)",
+        "1.00 / 4.00 (0.99900)",
+        "1.00 / 9.00 (0.99900)",
+    ]
+
+
 def test_the_ablation_has_twelve_variants_that_can_be_built():
     assert len(ABLATION) == 12
     assert set(ABLATION) <= set(PRESETS)

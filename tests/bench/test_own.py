@@ -1,7 +1,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from cliffordstf.bench.own import data_digest, own_cell, own_tables
+from cliffordstf.bench.digests import data_digest
+from cliffordstf.bench.own import own_cell, own_tables
 from cliffordstf.bench.sweep import file_name, read_results
 from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError, DataError
@@ -23,7 +24,17 @@ def test_models_are_compared_on_files_and_on_a_share_of_the_data(tmp_path, clust
     assert len(results) == 2
     assert "zero row" in output
     (table,) = own_tables(results)
-    assert table.heads == ["model", "parameters", "held-out", "same", "steps/s", "passes"]
+    trained = results[0]["structures"]["train"]
+    everything = results[0]["tests"]["same"]["n_structures"]
+    assert results[0]["tests"]["same"]["n_also_in_training"] == trained > 0
+    assert table.heads == [
+        "model",
+        "parameters",
+        f"held-out ({everything // 4} structures)",
+        f"same ({everything} structures, {trained} ALSO IN THE TRAINING SET)",
+        "steps/s",
+        "passes",
+    ]
     assert [row[0] for row in table.rows] == ["tiny", "zero row"]
     assert " ± " in table.rows[0][2]
     assert f"{clusters.name}, 2 passes each, protocol sound" in table.title

@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -8,7 +10,7 @@ from cliffordstf.cli.main import app
 from cliffordstf.data.readers import read_frames
 from cliffordstf.data.readers.qm9 import TARGETS
 from cliffordstf.data.units import LabelKeys
-from cliffordstf.errors import ConfigError
+from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.train.evaluate import constant_energy
 from cliffordstf.train.setup import load_splits, prepare
@@ -65,6 +67,16 @@ def test_other_references_have_another_zero_row(molecules, tmp_path):
     assert ["references mean" in table.title for table in tables] == [False, True]
 
 
+def test_a_folder_of_the_same_name_is_other_data(molecules, tmp_path):
+    run(tmp_path, "qm9", molecules, "--exclude", "none")
+    other = tmp_path / "elsewhere" / molecules.name
+    shutil.copytree(molecules, other)
+    run(tmp_path, "qm9", other, "--exclude", "none")  # the same files: done before
+    (other / "dsgdb9nsd_000001.xyz").unlink()
+    with pytest.raises(AssertionError, match="is the result of other options"):
+        run(tmp_path, "qm9", other, "--exclude", "none")
+
+
 def test_excluded_molecules_stay_out(molecules, tmp_path):
     with pytest.raises(ConfigError, match=r"the 3054 molecules that failed QM9's own check would stay in; give"):
         scalar_cell("qm9", str(molecules), "mu")
@@ -79,11 +91,11 @@ def test_excluded_molecules_stay_out(molecules, tmp_path):
     assert not {3, 7, 11} & {frame.id for frame in every}
 
 
-def test_the_paper_normalises_and_squares():
+def test_the_paper_normalises_and_squares(molecules):
     config = scalar_cell("qm9", "qm9pack:", "alpha", protocol="paper").config
     assert (config.loss.energy.kind, config.batch_size, config.optimizer.name) == ("mse", 128, "adam")
     assert (config.data.reference, config.data.scale, config.optimizer.clip) == ("mean", "energy", 10)
-    gap = scalar_cell("molecule3d", "raw", "gap", protocol="paper").config
+    gap = scalar_cell("molecule3d", str(molecules), "gap", protocol="paper").config
     assert (gap.loss.energy.kind, gap.schedule.kind) == ("l1", "exponential")
     assert gap.schedule.final == pytest.approx(0.8**10, rel=0.01)
 
@@ -120,6 +132,8 @@ def test_the_database_of_schnetpack_has_the_same_targets(real_data):
 def test_an_unknown_target_is_named():
     with pytest.raises(ConfigError, match="did you mean 'homo'"):
         scalar_cell("qm9", "qm9pack:", "homos")
+    with pytest.raises(DataError, match="raw does not exist"):
+        scalar_cell("molecule3d", "raw", "gap")
     assert list(QM9) == ["Cv", "U0", "alpha", "homo", "lumo", "mu"]
 
 

@@ -58,29 +58,29 @@ def test_several_seeds_have_a_spread():
     results = [result("mace-l2", 1.0 + seed, seed) for seed in (0, 1)]
     cost, learned = scaling_tables(results)
     assert cost.rows[0][4] == "1.500 ± 0.707"
-    assert learned.rows[0][1] == "0.1000 ± 0.0000"
+    assert learned.rows[0][1:3] == ["300", "0.1000 ± 0.0000"]
 
 
 def test_the_paper_and_the_zero_row_are_beside_what_was_learned():
     names = ("paper/full", "paper/full-10m", "equiformer-l2", "default/10m")
     _, learned = scaling_tables([result(name, 1.0) for name in names])
     rows = {row[0]: row for row in learned.rows}
-    assert rows["paper/full"][2:] == [
+    assert rows["paper/full"][3:] == [
         "20.00 / 50.00 (0.9900)",
         "4.089 eV",
         "2.866 / 0.073 (0.05)",
         "2.115 / 0.06 (0.138)",
     ]
-    assert rows["paper/full-10m"][3:] == ["0.0162 eV/atom", "2.081 / 0.0769 (0.094)", "1.552 / 0.0554 (0.192)"]
-    assert rows["equiformer-l2"][3:] == rows["default/10m"][3:] == ["", "", ""]
-    assert rows["zero row"][2] == "210.00 / 945.00 (0.0000)"
+    assert rows["paper/full-10m"][4:] == ["0.0162 eV/atom", "2.081 / 0.0769 (0.094)", "1.552 / 0.0554 (0.192)"]
+    assert rows["equiformer-l2"][4:] == rows["default/10m"][4:] == ["", "", ""]
+    assert rows["zero row"][3] == "210.00 / 945.00 (0.0000)"
     assert f"last {LAST} steps" in learned.title
 
 
 def test_data_without_forces_have_a_table_too():
     energies = {"energy_mae_mev": 20.0, "force_mae_mev_per_a": None, "force_cosine": None, "zero_energy_mae_mev": 9.0}
     _, learned = scaling_tables([result("default/1m", 1.0, validation=energies)])
-    assert [row[2] for row in learned.rows] == ["20.00", "9.00"]
+    assert [row[3] for row in learned.rows] == ["20.00", "9.00"]
 
 
 def test_every_data_file_and_number_of_steps_has_its_tables():
@@ -102,24 +102,26 @@ def cut(model: str, steps: int, losses: dict[int, float]) -> dict:
     return result(model, 1.0, steps=steps, cut_after=120.0, history=rows)
 
 
-def test_runs_that_a_budget_cut_are_compared_where_all_of_them_came_by():
+def test_runs_that_a_budget_cut_are_compared_where_both_sizes_of_their_family_came_by():
     fast = cut("default/1m", 300, {50: 0.5, 100: 0.3, 150: 0.2, 300: 0.1})
     slow = cut("default/10m", 130, {50: 0.4, 100: 0.2, 130: 0.15})
-    _, learned = scaling_tables([fast, slow])
-    assert "after 100 of 300 steps (the last mark that all models with errors got to in 2 min each)" in learned.title
+    others = [cut(name, 170, {50: 0.4, 150: 0.1, 170: 0.15}) for name in ("mace-l2", "mace-l2-10m")]
+    _, learned = scaling_tables([fast, slow, *others])
+    assert "as each row says (the last mark that both sizes of a family got to in 2 min each)" in learned.title
     assert learned.rows[1][0] == "default/10m (cut after 130 steps)"
-    assert [row[1:3] for row in learned.rows] == [
-        ["0.3000", "30.00 / 300.00 (0.5000)"],
-        ["0.2000", "20.00 / 200.00 (0.5000)"],
-        ["", "210.00 / 945.00 (0.0000)"],
+    assert [row[1:4] for row in learned.rows] == [
+        ["100", "0.3000", "30.00 / 300.00 (0.5000)"],
+        ["100", "0.2000", "20.00 / 200.00 (0.5000)"],
+        ["150", "0.1000", "10.00 / 100.00 (0.5000)"],
+        ["150", "0.1000", "10.00 / 100.00 (0.5000)"],
+        ["", "", "210.00 / 945.00 (0.0000)"],
     ]
 
 
 def test_a_run_that_was_cut_before_the_first_mark_has_no_errors():
     fast = cut("default/1m", 300, {50: 0.5, 300: 0.1})
     _, learned = scaling_tables([fast, cut("default/10m", 17, {17: 0.9})])
-    assert "after 300 of 300 steps" in learned.title
-    assert [row[1:3] for row in learned.rows][:2] == [["0.1000", "10.00 / 100.00 (0.5000)"], ["", ""]]
+    assert [row[1:4] for row in learned.rows][:2] == [["300", "0.1000", "10.00 / 100.00 (0.5000)"], ["300", "", ""]]
 
 
 def test_budgets_have_tables_of_their_own():

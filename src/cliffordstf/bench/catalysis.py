@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from cliffordstf.bench.cells import Cell, divided, length_name
-from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, spread
+from cliffordstf.bench.digests import listing_digest
+from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, sizes, split_head, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import published_value
@@ -100,6 +101,8 @@ def catalysis_cell(
         "source": train.name,
         "splits": {name: split.name if isinstance(split, Path) else split for name, split in tests.items()},
         "validation": valid.name if valid else None,
+        # Splits of several sizes are all called train.
+        "listings": [listing_digest(path) for path in paths],
         "reference": reference.name if reference else None,
     }
     config = load_config(None, options)
@@ -195,8 +198,10 @@ def _catalysis_table(chosen: Sequence[dict[str, Any]], benchmark: str, task: str
     what = "energy MAE, eV (EwT: within 0.02 eV)" if task == "is2re" else forces
     heads = ["model", "parameters", "budget", "passes"]
     for split in splits:
-        heads += [split, f"{split}, paper", f"{split}, published"]
-    table = Table(f"{benchmark.upper()} {task.upper()}, {setting}: {what}; {circumstances(chosen)}", heads)
+        measured = [r["tests"][split] for r in chosen if split in r["tests"]]
+        heads += [split_head(split, measured), f"{split}, paper", f"{split}, published"]
+    title = f"{benchmark.upper()} {task.upper()}{sizes(chosen)}"
+    table = Table(f"{title}, {setting}: {what}; {circumstances(chosen)}", heads)
     cell = _relaxed if task == "is2re" else _forces
     for recipe, each in sorted({(r["recipe"], length(r)) for r in chosen}):
         mine = [r for r in chosen if (r["recipe"], length(r)) == (recipe, each)]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.splits import fingerprints
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
 from cliffordstf.provenance import describe_run
@@ -99,6 +100,7 @@ class Cell:
             "date": provenance["date"],
             "machine": provenance["machine"],
             "data": provenance["data"],
+            "structures": provenance["structures"],
             "config": self.settings(),
             "model_options": model_options(result.potential),
             "metrics": result.metrics.get(self.judged_by, {}),
@@ -124,7 +126,8 @@ class Cell:
         frames = load_frames(str(file), self.config.data)[0]
         dataset = Dataset(frames, result.potential.cutoff)
         evaluation = evaluate(result.potential, dataset, BatchPlan(32, 2000), result.zero)
-        metrics = compute_metrics(evaluation)
+        seen = sum(name in result.learned for name in fingerprints(frames))
+        metrics = {**compute_metrics(evaluation), "n_also_in_training": seen}
         if len(frames) > SCAN:
             return metrics
         names = {"energy_ev": evaluation.energy, "energy_label_ev": evaluation.energy_label}

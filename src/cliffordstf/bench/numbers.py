@@ -99,6 +99,20 @@ def circumstances(results: Sequence[dict[str, Any]]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def sizes(results: Sequence[dict[str, Any]]) -> str:
+    """How many structures were trained on, as far as runs say so: a sample should not pass for the whole."""
+    counts = sorted({result["structures"]["train"] for result in results if "structures" in result})
+    return f" ({' or '.join(f'{count:,}' for count in counts)} training structures)" if counts else ""
+
+
+def split_head(name: str, metrics: Sequence[dict[str, Any]]) -> str:
+    """Name of a test set with its size, and how many of its structures were learned, if any were."""
+    count = max((m["n_structures"] for m in metrics if "n_structures" in m), default=None)
+    seen = max((m.get("n_also_in_training", 0) for m in metrics), default=0)
+    said = [] if count is None else [f"{count:,} structures", *([f"{seen:,} ALSO IN THE TRAINING SET"] if seen else [])]
+    return f"{name} ({', '.join(said)})" if said else name
+
+
 def _several(what: str, values: Sequence[str]) -> str:
     return f"{what}{'s' * (len(values) > 1)} {', '.join(values)}" if values else ""
 

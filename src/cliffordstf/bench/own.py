@@ -1,18 +1,26 @@
 """Models side by side on structures of one's own: the same data, budget and seeds for all."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell, divided, length_name
-from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, spread, step_rate
+from cliffordstf.bench.digests import data_digest
+from cliffordstf.bench.numbers import (
+    by_zero_row,
+    circumstances,
+    length,
+    passes,
+    said_length,
+    split_head,
+    spread,
+    step_rate,
+)
 from cliffordstf.bench.protocols import protocol_options
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers.detect import expand
-from cliffordstf.provenance import file_digest
 from cliffordstf.train.config import load_config
 
 
@@ -68,12 +76,6 @@ def own_cell(
     return Cell(name, labels, config, files, held_out)
 
 
-def data_digest(path: Path) -> str:
-    """The beginning of a SHA-256 of all files that a path stands for."""
-    parts = [file_digest(file) or file.name for file in expand(path)]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
 def own_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
     """One for every training set, length of the runs and way to take references off."""
     tables = []
@@ -87,9 +89,10 @@ def own_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
 
 def _table(chosen: Sequence[dict[str, Any]], title: str) -> Table:
     splits = list(dict.fromkeys(name for result in chosen for name in result["tests"]))
+    heads = [split_head(split, [r["tests"][split] for r in chosen if split in r["tests"]]) for split in splits]
     table = Table(
         f"{title}: test energy MAE, meV/atom / force MAE, meV/Å (force cosine); {circumstances(chosen)}",
-        ["model", "parameters", *splits, "steps/s", "passes"],
+        ["model", "parameters", *heads, "steps/s", "passes"],
     )
     recipes = dict.fromkeys(r["recipe"] for r in sorted(chosen, key=lambda r: _order(r["tests"].get(splits[0]))))
     for recipe in recipes:

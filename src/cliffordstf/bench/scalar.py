@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cliffordstf.bench.cells import Cell, length_name
-from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, spread
+from cliffordstf.bench.digests import listing_digest
+from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, sizes, split_head, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import published_value
@@ -110,6 +111,7 @@ def scalar_cell(
         "recipe": recipe,
         "overrides": list(overrides),
         "source": Path(data).name,
+        "listing": listing_digest(Path(data)),
         "exclude": exclude.name if exclude else None,
     }
     config = load_config(None, options)
@@ -174,7 +176,8 @@ def _scalar_table(chosen: Sequence[dict[str, Any]], benchmark: str, setting: str
     for target in targets:
         heads += [f"{target}, {known[target].unit}", f"{target}, paper", f"{target}, published"]
     title = "QM9" if benchmark == "qm9" else "Molecule3D"
-    table = Table(f"{title}, {setting}: test MAE; {circumstances(chosen)}", heads)
+    tested = split_head("test MAE", [r["metrics"] for r in chosen])
+    table = Table(f"{title}{sizes(chosen)}, {setting}: {tested}; {circumstances(chosen)}", heads)
     for recipe, each in sorted({(r["recipe"], length(r)) for r in chosen}):
         mine = [r for r in chosen if (r["recipe"], length(r)) == (recipe, each)]
         cells = [recipe, f"{mine[0]['parameters']:,}", said_length(each), passes(mine)]

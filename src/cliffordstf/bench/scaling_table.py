@@ -71,32 +71,37 @@ def _learned(runs: Results) -> Table:
         f"Scaling, after {after} on {runs[0]['frames']}: mean loss {mean_of}; validation energy MAE, meV / force MAE, "
         "meV/Å (force cosine). The paper, on other data: relaxed energy MAE; energy MAE, eV / force MAE, eV/Å (force "
         f"cosine). {circumstances(runs)}",
-        ["model", "loss", "validation", "OC22 IS2RE, paper", "OC22 S2EF, paper", "OC20 S2EF, paper"],
+        ["model", "steps", "loss", "validation", "OC22 IS2RE, paper", "OC22 S2EF, paper", "OC20 S2EF, paper"],
     )
     for recipe, mine in _rows(chosen).items():
         model = mine[0]["model"]
         loss, errors = _known(mine, "last_loss", 4), _validation(mine)
         paper = (_paper_relaxed(model), _paper_forces("oc22", model), _paper_forces("oc20", model))
-        table.add(_with_steps(recipe, mine), loss, errors, *paper)
+        table.add(
+            _with_steps(recipe, mine), _listed(sorted({run["compared_at"] for run in mine})), loss, errors, *paper
+        )
     measured = [result["validation"] for result in chosen if result["validation"]]
-    table.add("zero row", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
+    table.add("zero row", "", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
     return table
 
 
 def _at_equal_steps(runs: Results) -> tuple[str, str, Results]:
     """After how many steps runs are compared, what their loss is a mean of, and the runs as they were there.
 
-    A budget cuts runs where it finds them: then it is the last mark that every run got to. Runs that did not even get
-    to the first one have no errors.
+    A budget cuts runs where it finds them: then it is the last mark that every run of a family got to. Runs that did
+    not even get to the first one have no errors.
     """
     asked, seconds = runs[0]["budget_steps"], runs[0].get("cut_after")
     if not any(map(_is_cut, runs)):
-        return f"{asked} steps", f"of the last {LAST} steps", runs
-    marks = [_marks(run) for run in runs]
-    common = min((max(mine) for mine in marks if mine), default=0)
-    there = [_then(run, mine.get(common)) for run, mine in zip(runs, marks, strict=True)]
-    why = "the last mark that all models with errors got to" + (f" in {seconds / 60:g} min each" if seconds else "")
-    return f"{common} of {asked} steps ({why})", "since the validation before", there
+        return f"{asked} steps", f"of the last {LAST} steps", [{**run, "compared_at": asked} for run in runs]
+    there: list[dict[str, Any]] = []
+    for family in sorted({_order(run)[0] for run in runs}):
+        mine = [run for run in runs if _order(run)[0] == family]
+        marks = [_marks(run) for run in mine]
+        common = min((max(reached) for reached in marks if reached), default=0)
+        there += [_then(run, reached.get(common), common) for run, reached in zip(mine, marks, strict=True)]
+    why = "the last mark that both sizes of a family got to" + (f" in {seconds / 60:g} min each" if seconds else "")
+    return f"as many of {asked} steps as each row says ({why})", "since the validation before", there
 
 
 def _is_cut(run: dict[str, Any]) -> bool:
@@ -115,12 +120,12 @@ def _marks(run: dict[str, Any]) -> dict[int, dict[str, float]]:
     return {step: row for step, row in rows.items() if is_mark(step, run["budget_steps"])}
 
 
-def _then(run: dict[str, Any], row: dict[str, float] | None) -> dict[str, Any]:
-    """A run as it was at a validation on the way; None if it did not get there."""
+def _then(run: dict[str, Any], row: dict[str, float] | None, step: int) -> dict[str, Any]:
+    """A run as it was at a validation on the way; without errors if it did not get there."""
     if row is None:
-        return {**run, "last_loss": None, "validation": None}
+        return {**run, "compared_at": step, "last_loss": None, "validation": None}
     validation = {**run["validation"], **{name: row.get(f"valid_{name}") for name in _MEASURES}}
-    return {**run, "last_loss": row["train_loss"], "validation": validation}
+    return {**run, "compared_at": step, "last_loss": row["train_loss"], "validation": validation}
 
 
 def _rows(chosen: Results) -> dict[str, Results]:

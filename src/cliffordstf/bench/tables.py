@@ -32,13 +32,10 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     """The tables of results that may belong to several benchmarks, and at the end the runs that are in none of them."""
     tables: list[Table] = []
     of = {name: [r for r in finished(results) if r.get("benchmark") == name] for name in BENCHMARKS}
-    for size in sorted({result["train"] for result in of["rmd17"]}, reverse=True):
-        own = [result for result in of["rmd17"] if result["train"] == size]
-        if len({result["model"] for result in own}) < MANY:
-            tables.append(rmd17_table(own, size))
-        else:
-            settings = sorted({(length(result), result["protocol"]) for result in own})
-            tables.extend(leaderboard(own, size, each, protocol) for each, protocol in settings)
+    # Spreads are over seeds: another split is another table.
+    for size, split in sorted({(-r["train"], r.get("split", 1)) for r in of["rmd17"]}):
+        own = [r for r in of["rmd17"] if (-r["train"], r.get("split", 1)) == (size, split)]
+        tables.extend(_rmd17_tables(own, -size))
     for each in sorted({length(result) for result in of["ablation"]}):
         claims = claims_table(of["ablation"], each)
         tables += [ablation_table(of["ablation"], each), *([claims] if claims.rows else [])]
@@ -61,3 +58,18 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
         if "roofline" in result:
             tables.extend(speed_tables(result))
     return [*tables, *diverged_tables(results)]
+
+
+def _rmd17_tables(results: list[dict[str, Any]], train: int) -> list[Table]:
+    """A table by molecules of few models, or leaderboards of many: equal times are equal on one machine only."""
+    if len({result["model"] for result in results}) < MANY:
+        return [rmd17_table(results, train)]
+    settings = sorted({(length(r), r["protocol"], _processor(r)) for r in results})
+    return [
+        leaderboard([r for r in results if _processor(r) == processor], train, each, protocol)
+        for each, protocol, processor in settings
+    ]
+
+
+def _processor(result: dict[str, Any]) -> str:
+    return str(result.get("machine", {}).get("processor", ""))

@@ -64,6 +64,7 @@ class RunResult:
         history: One row per validation.
         provenance: Where it comes from.
         zero: Energies of the zero-information model of its training set, for the evaluation of further test sets.
+        learned: Fingerprints of its training set, to tell further test sets from it.
     """
 
     directory: Path
@@ -73,6 +74,7 @@ class RunResult:
     history: list[dict[str, Any]]
     provenance: dict[str, Any]
     zero: ZeroModel
+    learned: frozenset[str]
 
 
 def free_directory(base: Path) -> Path:
@@ -176,7 +178,9 @@ def _finish(
     save_model(potential, directory / "model.safetensors", provenance)
     report = {"provenance": provenance, **metrics}
     (directory / "metrics.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return RunResult(directory, potential, evaluations, metrics, progress.history, provenance, zero)
+    return RunResult(
+        directory, potential, evaluations, metrics, progress.history, provenance, zero, setup.splits.learned
+    )
 
 
 def headline(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Splits:
         train, valid, test: Labelled structures; valid and test may be empty.
         sources: What each file turned out to be.
         warnings: What the user should know.
+        learned: Fingerprints of the training set: by them a further test set can be told from it.
     """
 
     train: list[Frame]
@@ -48,6 +49,7 @@ class Splits:
     test: list[Frame]
     sources: list[Source]
     warnings: list[str]
+    learned: frozenset[str]
 
 
 def load_splits(config: DataConfig) -> Splits:
@@ -84,16 +86,16 @@ def load_splits(config: DataConfig) -> Splits:
     train, valid, test = random_split(
         len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size, systems_of(pool)
     )
-    splits = Splits(
-        train=[pool[i] for i in train],
-        valid=held_out.get("valid", [pool[i] for i in valid]),
-        test=held_out.get("test", [pool[i] for i in test]) if config.judge_test else [],
-        sources=sources,
-        warnings=warnings,
-    )
-    _check_labels(splits.train, source)
-    splits.warnings.extend(_leaks(splits))
-    return splits
+    sets = {
+        "training": [pool[i] for i in train],
+        "validation": held_out.get("valid", [pool[i] for i in valid]),
+        "test": held_out.get("test", [pool[i] for i in test]) if config.judge_test else [],
+    }
+    _check_labels(sets["training"], source)
+    prints = {name: fingerprints(members) for name, members in sets.items()}
+    warnings += _leaks(sets, prints)
+    train_frames, valid_frames, test_frames = sets.values()
+    return Splits(train_frames, valid_frames, test_frames, sources, warnings, frozenset(prints["training"]))
 
 
 def load_frames(path: str, config: DataConfig) -> tuple[list[Frame], Source, list[str]]:
@@ -127,9 +129,7 @@ def _check_labels(frames: Sequence[Frame], source: Source) -> None:
         )
 
 
-def _leaks(splits: Splits) -> list[str]:
-    sets = {"training": splits.train, "validation": splits.valid, "test": splits.test}
-    prints = {name: fingerprints(frames) for name, frames in sets.items()}
+def _leaks(sets: dict[str, list[Frame]], prints: dict[str, list[str]]) -> list[str]:
     names = list(sets)
     found = []
     for i, first in enumerate(names):

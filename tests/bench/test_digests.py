@@ -1,0 +1,34 @@
+"""Which data a result is of."""
+
+from pathlib import Path
+
+from cliffordstf.bench.digests import data_digest, listing_digest
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "a.xyz").write_text(text)
+    return folder
+
+
+def test_contents_names_and_sizes_tell_data_apart(tmp_path):
+    one, same = write(tmp_path / "one" / "train", "1\n\nH 0 0 0\n"), write(tmp_path / "two" / "train", "1\n\nH 0 0 0\n")
+    changed, longer = (
+        write(tmp_path / "b" / "train", "1\n\nH 0 0 1\n"),
+        write(tmp_path / "c" / "train", "1\n\nH 0 0 10\n"),
+    )
+    assert data_digest(one) == data_digest(same) != data_digest(changed)
+    assert listing_digest(one) == listing_digest(same) == listing_digest(changed) != listing_digest(longer)
+    (same / "a.xyz").rename(same / "b.xyz")
+    assert listing_digest(one) != listing_digest(same)
+
+
+def test_a_folder_that_is_one_data_set_is_looked_into(tmp_path):
+    for name, size in (("small", 10), ("large", 20)):
+        (tmp_path / name / "train").mkdir(parents=True)
+        (tmp_path / name / "train" / "data.mdb").write_bytes(b"0" * size)
+    assert listing_digest(tmp_path / "small" / "train") != listing_digest(tmp_path / "large" / "train")
+
+
+def test_an_installed_package_has_no_files_to_list():
+    assert listing_digest(Path("qm9pack:")) is None

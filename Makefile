@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
+.PHONY: help tables setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-molecule3d  DATA=folder data/raw of Molecule3D: gaps"
 	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
+	@echo "make tables  every table of docs again, from the result files"
 	@echo "make clean   remove the environment and caches"
 
 setup: $(STAMP)
@@ -104,6 +105,9 @@ bench-rates: setup peers
 	$(RATES) --budget 2min --models visnet,gotennet,tensornet,faenet --rates 0.00125,0.005,0.02
 	$(RATES) --budget 2min --models equiformer-l2,painn,schnet,torchmd-et,dimenet++ --rates 0.005,0.02
 	$(RATES) --budget 2min --models paper/full,paper/clifford,default --rates 0.005,0.02
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
+	$(BIN)/cliffordstf bench rates --data qm9pack: --targets U0 --models mace-l1 --rates 0.005,0.02,0.1
 	$(BIN)/cliffordstf bench table --results results/rates --out docs/rates.md
 
 # Every model with the same data, time and protocol.
@@ -127,11 +131,13 @@ bench-nve: $(STAMP)
 	$(BIN)/cliffordstf bench nve rmd17-aspirin $(DATA)/rmd17_aspirin_train_01.npz
 	$(BIN)/cliffordstf bench table --results results/nve --out docs/nve.md
 
-# The paper's ablation: twelve variants, two hours on one core.
+# The paper's ablation: twelve variants with equal time, then with equally many updates; three hours on one core.
 ABLATION = $(BIN)/cliffordstf bench ablation --data $(DATA) --budget 3min
 bench-ablation: $(STAMP)
 	$(ABLATION) --molecules ethanol --seeds 0,1
 	$(ABLATION) --molecules aspirin --seeds 0
+	$(BIN)/cliffordstf bench ablation --data $(DATA) --steps 500 --molecules ethanol --seeds 0,1
+	$(BIN)/cliffordstf bench ablation --data $(DATA) --steps 300 --molecules aspirin --seeds 0
 	$(BIN)/cliffordstf bench table --results results/ablation --out docs/ablation.md
 
 # U0 of the complete QM9, half an hour each, on one core each.
@@ -166,6 +172,13 @@ bench-oc: $(STAMP)
 bench-scaling: setup peers
 	$(BIN)/cliffordstf bench scaling --data $(DATA)/rmd17_ethanol_train_01.npz --steps 200 --budget 5min --recipe "4 a step" batch_size=4 --workers 2
 	$(BIN)/cliffordstf bench table --results results/scaling --out docs/scaling.md
+
+# Leaderboards of two machines: equal times are equal on one machine only.
+STUDIES = ablation acac leaderboard leaderboard-xeon molecule3d nve oc20 oc22 physics qm9 rates rmd17 scaling
+tables: $(STAMP)
+	for study in $(STUDIES); do $(BIN)/cliffordstf bench table --results results/$$study --out docs/$$study.md > /dev/null || exit 1; done
+	$(BIN)/cliffordstf bench table --results results/leaderboard --results results/leaderboard-xeon --results results/ablation --results results/qm9 \
+		--paper-layout --out docs/paper-tables.md > /dev/null
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

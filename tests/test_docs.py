@@ -19,6 +19,9 @@ from cliffordstf.bench.tables import all_tables
 
 ROOT = Path(__file__).parents[1]
 
+LEADERBOARDS = {"leaderboard": "A", "leaderboard-xeon": "X"}
+"""Folders of results, and what the README calls their machines."""
+
 
 def test_every_test_that_the_complaints_name_exists():
     text = (ROOT / "docs" / "complaints.md").read_text(encoding="utf-8")
@@ -54,6 +57,13 @@ def test_the_measured_tables_are_what_the_results_say():
     assert (ROOT / "docs" / "speed-measured.md").read_text(encoding="utf-8") == expected
     in_paper_layout = "\n".join(table.markdown() for table in paper_tables([report]))
     assert (ROOT / "docs" / "wall-clock.md").read_text(encoding="utf-8") == in_paper_layout
+
+
+def test_the_tables_in_the_papers_layout_are_what_the_results_say():
+    folders = (*LEADERBOARDS, "ablation", "qm9")
+    results = [result for folder in folders for result in read_results(ROOT / "results" / folder)]
+    expected = "\n".join(table.markdown() for table in paper_tables(results))
+    assert (ROOT / "docs" / "paper-tables.md").read_text(encoding="utf-8") == expected
 
 
 @pytest.mark.parametrize("study", sorted({folder.name for folder in (ROOT / "results").iterdir()} - {"speed"}))
@@ -108,16 +118,19 @@ def test_the_errors_in_the_readme_are_what_the_results_say():
 
 def test_the_leaderboard_in_the_readme_is_what_the_results_say():
     chosen = {
-        (r["recipe"], r["molecule"]): r
-        for r in read_results(ROOT / "results" / "leaderboard")
+        (r["recipe"], machine, r["molecule"]): r
+        for folder, machine in LEADERBOARDS.items()
+        for r in read_results(ROOT / "results" / folder)
         if (r["protocol"], r["budget"]) == ("sound", 600.0)
     }
-    ethanol = [r for (_, molecule), r in chosen.items() if molecule == "ethanol"]
-    ranked = sorted(ethanol, key=lambda r: r["metrics"]["force_mae_mev_per_a"])
+    for folder in LEADERBOARDS:
+        assert len({r["machine"]["processor"] for r in read_results(ROOT / "results" / folder)}) == 1
+    ethanol = [key for key in chosen if key[2] == "ethanol"]
     rows = []
-    for r in ranked:
-        cells = [f"`{r['recipe']}`", f"{r['parameters'] / 1e6:.2f}", *_passes_and_errors(r)]
-        cells += _passes_and_errors(chosen.get((r["recipe"], "aspirin")))
+    for recipe, machine, _ in sorted(ethanol, key=lambda key: chosen[key]["metrics"]["force_mae_mev_per_a"]):
+        r = chosen[recipe, machine, "ethanol"]
+        cells = [f"`{recipe}`", machine, f"{r['parameters'] / 1e6:.2f}", *_passes_and_errors(r)]
+        cells += _passes_and_errors(chosen.get((recipe, machine, "aspirin")))
         rows.append(f"| {' | '.join(cells)} |")
     assert "\n".join(rows) in (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -130,7 +143,16 @@ def _passes_and_errors(result: dict | None) -> list[str]:
 
 
 def test_the_ablation_in_the_readme_is_what_the_results_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     results = read_results(ROOT / "results" / "ablation")
+    timed, counted = ([r for r in results if (r["budget"] is None) == is_counted] for is_counted in (False, True))
+    assert len(timed) == len(counted) == 36
+    assert _ablation_rows(timed, with_energies=False) in text
+    assert _ablation_rows(counted, with_energies=True) in text
+
+
+def _ablation_rows(results: list[dict], with_energies: bool) -> str:
+    """What the README shows of an ablation: errors of forces, their cosines and errors of energies by tier."""
     tiers = {
         "vanilla Clifford": (VANILLA,),
         "STF at the output only": (OUTPUT_ONLY,),
@@ -142,12 +164,12 @@ def test_the_ablation_in_the_readme_is_what_the_results_say():
         cells = [tier, _range(cosines, 3)]
         for molecule in ("ethanol", "aspirin"):
             mine = [[r["metrics"] for r in results if (r["model"], r["molecule"]) == (v, molecule)] for v in variants]
-            forces, cosines = (
-                [mean(m[name] for m in metrics) for metrics in mine] for name in ("force_mae_mev_per_a", "force_cosine")
-            )
+            names = ("force_mae_mev_per_a", "force_cosine", "energy_mae_mev")
+            forces, cosines, energies = ([mean(m[name] for m in metrics) for metrics in mine] for name in names)
             cells.append(f"{_range(forces, 1)} ({_range(cosines, 4)})")
+            cells += [_range(energies, 0)] if with_energies else []
         rows.append(f"| {' | '.join(cells)} |")
-    assert "\n".join(rows) in (ROOT / "README.md").read_text(encoding="utf-8")
+    return "\n".join(rows)
 
 
 def _range(values: list[float], digits: int) -> str:

@@ -49,3 +49,9 @@ def test_a_run_that_was_judged_by_another_error_is_judged_again(make, stored, be
     after = make("loss.energy_per=structure")
     after.resume()
     assert (after.progress.best, after.schedule.best) == (best, best)
+
+
+def test_forces_that_are_not_learned_do_not_judge(make):
+    """A force head that nothing teaches says noise; the best energies must not be lost to it."""
+    trainer = make("loss.forces.weight=0", "loss.energy_per=structure")
+    assert trainer._score({**ROWS[0], "valid_force_mae_mev_per_a": 3.0}) == 10.0

@@ -99,6 +99,11 @@ def circumstances(results: Sequence[dict[str, Any]]) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def processor(result: dict[str, Any]) -> str:
+    """Of the machine that a run was made on: times are equal on one machine only."""
+    return str(result.get("machine", {}).get("processor", ""))
+
+
 def sizes(results: Sequence[dict[str, Any]]) -> str:
     """How many structures were trained on, as far as runs say so: a sample should not pass for the whole."""
     counts = sorted({result["structures"]["train"] for result in results if "structures" in result})

@@ -7,7 +7,7 @@ from cliffordstf.bench.catalysis import USUAL
 from cliffordstf.bench.diverged import diverged_tables, finished
 from cliffordstf.bench.layouts import Column, Number, Result, layout, wall_clock_layout
 from cliffordstf.bench.leaderboard import variant_flags
-from cliffordstf.bench.numbers import Length, length, said_length
+from cliffordstf.bench.numbers import Length, length, processor, said_length
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.scalar import QM9
 from cliffordstf.bench.speed import MOLECULES
@@ -54,14 +54,15 @@ def _kinds() -> Iterator[tuple[set[str], list[Column], str]]:
 
 
 def _by_setting(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
-    """Results of one size of training set, budget and protocol, and how to say so."""
+    """Results of one size of training set, budget, protocol, split and machine, and how to say so."""
 
-    def key(result: Result) -> tuple[int, Length, str]:
-        return result.get("train") or 0, length(result), result["protocol"]
+    def key(result: Result) -> tuple[int, Length, str, int, str]:
+        return result.get("train") or 0, length(result), result["protocol"], result.get("split", 1), processor(result)
 
-    for train, each, protocol in sorted({key(result) for result in results}, reverse=True):
+    for setting in sorted({key(result) for result in results}, reverse=True):
+        train, each, protocol, *_ = setting
         frames = f"{train} training frames, " if train else ""
-        chosen = [result for result in results if key(result) == (train, each, protocol)]
+        chosen = [result for result in results if key(result) == setting]
         yield f"{frames}{said_length(each)} each, protocol {protocol}", chosen
 
 

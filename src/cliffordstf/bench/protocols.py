@@ -26,7 +26,7 @@ SOUND_RATES: dict[str, float] = {
 """Learning rates of families whose weights start with unit variance and want larger steps: those with the lowest
 validation error in `bench rates` (docs/rates.md). The others have ours."""
 
-SOUND_RATES_OF_SCALARS: dict[str, float] = {"mace": 0.02, "painn": 0.00125}
+SOUND_RATES_OF_SCALARS: dict[str, float] = {"mace": 0.02}
 """The same where a structure has one number and no forces: QM9 and Molecule3D; families that are not here have the rate
 above, or ours."""
 

@@ -312,14 +312,15 @@ class Trainer:
         return {f"valid_{name}": metrics[name] for name in (*names, "stress_mae_mev_per_a3")}
 
     def _score(self, row: dict[str, Any]) -> float:
-        """What is to be small: the force error, or without forces the energy error.
+        """What is to be small: the force error, or where no forces are learned the energy error.
 
         Without validation data every later state counts as better; an error that is not a number is never better.
         """
         if len(self.valid) == 0:
             return -float(row["step"])
         per = "" if self.config.loss.energy_per == "structure" else "_per_atom"
-        for name in ("valid_force_mae_mev_per_a", f"valid_energy_mae_mev{per}"):
+        names = (*(["valid_force_mae_mev_per_a"] if self.wants_forces else []), f"valid_energy_mae_mev{per}")
+        for name in names:
             if row.get(name) is not None:
                 return float(row[name]) if np.isfinite(row[name]) else float("inf")
         return float("inf")

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help tables setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
+.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -97,16 +97,19 @@ bench-rmd17: $(STAMP)
 	$(RMD17) --molecules ethanol --models paper/full --protocol paper --train 900
 	$(BIN)/cliffordstf bench table --results results/rmd17 --out docs/rmd17.md --figure docs/rmd17.png
 
+# The complete QM9, for both environments.
+qm9: setup peers
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
+
 # Learning rates by validation error; what came out stands in bench/protocols.py.
 RATES = $(BIN)/cliffordstf bench rates --data $(DATA)
-bench-rates: setup peers
+bench-rates: setup peers qm9
 	$(RATES) --models mace-l1,nequip-l1 --rates 0.005,0.02,0.05,0.1,0.2
 	$(RATES) --models ictp-l1 --rates 0.005,0.02,0.05,0.1
 	$(RATES) --budget 2min --models visnet,gotennet,tensornet,faenet --rates 0.00125,0.005,0.02
 	$(RATES) --budget 2min --models equiformer-l2,painn,schnet,torchmd-et,dimenet++ --rates 0.005,0.02
 	$(RATES) --budget 2min --models paper/full,paper/clifford,default --rates 0.005,0.02
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
-	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
 	$(BIN)/cliffordstf bench rates --data qm9pack: --targets U0 --models mace-l1 --rates 0.005,0.02,0.1
 	$(BIN)/cliffordstf bench table --results results/rates --out docs/rates.md
 
@@ -115,11 +118,13 @@ ZOO = default,default/1m,paper/full,paper/clifford,mace,mace-l1,mace-l2,mace-l3,
 ZOO := $(ZOO),dimenet++,faenet,ictp-l1,ictp-l2,ictp-l3,equiformer-l2,equiformer-l3,equiformer-l4
 ZOO := $(ZOO),paper/full-10m,paper/clifford-10m,mace-l2-10m,equiformer-l2-10m
 ZOO_LARGE = default,default/1m,paper/full,paper/clifford,mace,mace-l1,mace-l2,nequip-l1,painn,tensornet,equiformer-l2
-LEADERBOARD = $(BIN)/cliffordstf bench rmd17 --data $(DATA) --results results/leaderboard --work runs/leaderboard
+# Equal times are equal on one machine only: another machine, another folder, BOARD=leaderboard-xeon.
+BOARD ?= leaderboard
+LEADERBOARD = $(BIN)/cliffordstf bench rmd17 --data $(DATA) --results results/$(BOARD) --work runs/$(BOARD)
 bench-leaderboard: setup peers
 	$(LEADERBOARD) --budget 10min --molecules ethanol --models $(ZOO)
 	$(LEADERBOARD) --budget 10min --molecules aspirin --models $(ZOO_LARGE)
-	$(BIN)/cliffordstf bench table --results results/leaderboard --out docs/leaderboard.md
+	$(BIN)/cliffordstf bench table --results results/$(BOARD) --out docs/$(BOARD).md
 
 # A potential trained at 300 K, asked about other places: DATA is the folder of the acetylacetone files.
 bench-acac: $(STAMP)
@@ -141,9 +146,7 @@ bench-ablation: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/ablation --out docs/ablation.md
 
 # U0 of the complete QM9, half an hour each, on one core each.
-bench-qm9: setup peers
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
-	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
+bench-qm9: setup peers qm9
 	$(BIN)/cliffordstf bench qm9 --targets U0 --models default,painn,schnet,mace-l1 --budget 30min --workers 2
 	$(BIN)/cliffordstf bench qm9 --targets U0 --models painn --budget 30min --recipe "painn, rate 0.00125" optimizer.learning_rate=0.00125
 	$(BIN)/cliffordstf bench table --results results/qm9 --out docs/qm9.md
@@ -173,12 +176,13 @@ bench-scaling: setup peers
 	$(BIN)/cliffordstf bench scaling --data $(DATA)/rmd17_ethanol_train_01.npz --steps 200 --budget 5min --recipe "4 a step" batch_size=4 --workers 2
 	$(BIN)/cliffordstf bench table --results results/scaling --out docs/scaling.md
 
-# Leaderboards of two machines: equal times are equal on one machine only.
 STUDIES = ablation acac leaderboard leaderboard-xeon molecule3d nve oc20 oc22 physics qm9 rates rmd17 scaling
 tables: $(STAMP)
 	for study in $(STUDIES); do $(BIN)/cliffordstf bench table --results results/$$study --out docs/$$study.md > /dev/null || exit 1; done
 	$(BIN)/cliffordstf bench table --results results/leaderboard --results results/leaderboard-xeon --results results/ablation --results results/qm9 \
 		--paper-layout --out docs/paper-tables.md > /dev/null
+	$(BIN)/cliffordstf bench table --results results/speed --out docs/speed-measured.md > /dev/null
+	$(BIN)/cliffordstf bench table --results results/speed --paper-layout --out docs/wall-clock.md > /dev/null
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

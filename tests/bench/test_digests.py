@@ -19,15 +19,24 @@ def test_contents_names_and_sizes_tell_data_apart(tmp_path):
     )
     assert data_digest(one) == data_digest(same) != data_digest(changed)
     assert listing_digest(one) == listing_digest(same) == listing_digest(changed) != listing_digest(longer)
-    (same / "a.xyz").rename(same / "b.xyz")
-    assert listing_digest(one) != listing_digest(same)
+    (changed / "a.xyz").rename(changed / "b.xyz")
+    assert data_digest(one) != data_digest(changed)
+    other = write(tmp_path / "d" / "train", "1\n\nH 0 0 0\n")
+    (other / "a.xyz").rename(other / "b.xyz")
+    assert listing_digest(one) != listing_digest(other)
 
 
 def test_a_folder_that_is_one_data_set_is_looked_into(tmp_path):
     for name, size in (("small", 10), ("large", 20)):
         (tmp_path / name / "train").mkdir(parents=True)
         (tmp_path / name / "train" / "data.mdb").write_bytes(b"0" * size)
-    assert listing_digest(tmp_path / "small" / "train") != listing_digest(tmp_path / "large" / "train")
+    small, large = (tmp_path / name / "train" for name in ("small", "large"))
+    assert listing_digest(small) != listing_digest(large)
+    assert data_digest(small) != data_digest(large)
+    before = data_digest(small)
+    for name in ("lock.mdb", ".DS_Store", "README.md", "data.cache"):
+        (small / name).write_text("something else")
+    assert data_digest(small) == before
 
 
 def test_an_installed_package_has_no_files_to_list():

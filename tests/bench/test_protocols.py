@@ -24,7 +24,8 @@ def config(benchmark: str, model: str, protocol: str = "recommended") -> TrainCo
 def test_every_setting_is_an_option_and_leaves_nothing_to_our_recipe(family, benchmark, settings):
     names = {option.partition("=")[0] for option in settings.options}
     assert len(names) == len(settings.options)
-    needed = {"batch_size", "epochs", "patience", "average", "data.scale", "schedule.kind", "schedule.warmup_steps"}
+    needed = {"batch_size", "epochs", "patience", "average", "data.scale", "schedule.kind"}
+    needed |= {"schedule.warmup_steps", "schedule.warmup_share"}
     needed |= {f"optimizer.{name}" for name in ("name", "learning_rate", "weight_decay", "clip")}
     needed |= {"loss.energy.kind", "loss.energy.weight", "loss.energy_per"}
     if benchmark in ("rmd17", "oc20 s2ef"):

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from cliffordstf.bench import protocols
 from cliffordstf.bench.protocols import protocol_options, sound_rate
 from cliffordstf.bench.rates import VALIDATION_MOLECULES, rates_cell, rates_tables, scalar_rates_cell
 from cliffordstf.bench.scalar import NOTHING, scalar_cell
 from cliffordstf.bench.tables import all_tables
+from cliffordstf.cli.main import app
+from cliffordstf.errors import ConfigError
 from cliffordstf.train.setup import load_splits
 from tests.bench.test_leaderboard import result as leaderboard_result
 from tests.bench.test_scalar import molecules
@@ -92,8 +95,10 @@ def test_rates_of_qm9_leave_the_molecules_of_its_test_set_alone(molecules: Path,
     assert found is not None
     assert found["metrics"]["n_structures"] == 8
     (table,) = all_tables([{**cell.labels, **found}])
-    assert table.title.startswith("Learning rates, QM9 U0, 2 passes each, protocol sound: validation MAE, meV;")
-    assert table.rows[0] == ["default", f"{found['metrics']['energy_mae_mev']:.1f}", "ours"]
+    assert table.title.startswith(
+        "Learning rates, QM9 U0 (28 training structures), 2 passes each, protocol sound: validation MAE, meV;"
+    )
+    assert table.rows[0] == ["default", f"{found['metrics']['energy_mae_mev']:.3f}", "ours"]
     assert table.rows[1][0] == "zero row"
     plain = scalar_rates_cell(str(molecules), "U0", "default", 0.02, exclude=NOTHING)
     assert plain.config.data.valid == VALIDATION_MOLECULES
@@ -106,3 +111,17 @@ def test_one_number_a_structure_may_want_another_rate(monkeypatch: pytest.Monkey
     assert protocol_options("sound", "rmd17", "mace-l1") == ("optimizer.learning_rate=0.1",)
     assert sound_rate("painn", "molecule3d") == 0.001
     assert sound_rate("painn", "oc20 s2ef") is None
+
+
+@pytest.mark.parametrize("options", [["--targets", "U0", "--molecules", "ethanol"], ["--exclude", "none"]])
+def test_options_of_the_other_benchmark_are_refused(options: list[str]):
+    done = CliRunner().invoke(app, ["bench", "rates", *options])
+    assert done.exit_code != 0
+    assert isinstance(done.exception, ConfigError)
+
+
+def test_a_study_that_is_judged_by_its_test_set_wants_to_see_it(molecules: Path, tmp_path: Path):
+    cell = scalar_cell("qm9", str(molecules), "U0", exclude=NOTHING, overrides=("data.judge_test=false",))
+    with pytest.raises(ConfigError, match="leaves this study without its test set"):
+        cell.run(tmp_path / "run", None)
+    assert not (tmp_path / "run").exists()

@@ -2,7 +2,14 @@ import pytest
 import yaml
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.train.config import TrainConfig, load_config, parse_duration, parse_train_config, to_yaml
+from cliffordstf.train.config import (
+    TrainConfig,
+    load_config,
+    load_run_config,
+    parse_duration,
+    parse_train_config,
+    to_yaml,
+)
 from cliffordstf.train.loop import most_epochs, peak_learning_rate
 
 
@@ -113,3 +120,14 @@ def test_few_structures_go_the_same_way_in_any_number_of_steps():
 
 def test_a_colon_in_a_value_does_not_make_it_a_mapping():
     assert load_config(None, ["data.train=qm9pack:", "data.train_indices=a.json:train"]).data.train == "qm9pack:"
+
+
+def test_a_run_that_knew_no_limit_of_its_warm_up_goes_on_without_one(tmp_path):
+    new = load_config(None, ["data.train=a.xyz"])
+    (tmp_path / "config.yaml").write_text(to_yaml(new))
+    assert load_run_config(tmp_path) == new
+    values = yaml.safe_load(to_yaml(new))
+    del values["schedule"]["warmup_share"]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    assert load_run_config(tmp_path).schedule.warmup_share is None
+    assert load_run_config(tmp_path, ["steps=7"]).steps == 7

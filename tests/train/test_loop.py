@@ -55,3 +55,4 @@ def test_forces_that_are_not_learned_do_not_judge(make):
     """A force head that nothing teaches says noise; the best energies must not be lost to it."""
     trainer = make("loss.forces.weight=0", "loss.energy_per=structure")
     assert trainer._score({**ROWS[0], "valid_force_mae_mev_per_a": 3.0}) == 10.0
+    assert trainer._score({"step": 1, "valid_force_mae_mev_per_a": 3.0}) == 3.0

@@ -370,6 +370,7 @@ def test_equiformer(name, structures, monkeypatch):
     data, found = equiformer_features(model, batch, monkeypatch)
     scalar = equiformer_head("EqV2ScalarHead", model, energy_block=model.energy_block)
     vector = equiformer_head("EqV2VectorHead", model, force_block=model.force_block)
+    assert potential.model.config.energy_divisor == scalar.avg_num_nodes
     energy = scalar(data, found)["energy"]
     torch.testing.assert_close(energy, expected.energy, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(vector(data, found)["forces"], expected.forces, rtol=1e-10, atol=1e-10)

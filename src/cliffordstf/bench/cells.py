@@ -13,7 +13,7 @@ from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
 from cliffordstf.provenance import describe_run
 from cliffordstf.train.checkpoint import model_options
-from cliffordstf.train.config import TrainConfig, load_config
+from cliffordstf.train.config import TrainConfig, load_run_config
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import DivergedError
@@ -55,6 +55,8 @@ class Cell:
 
     def run(self, directory: Path, watcher: Watcher | None) -> dict[str, Any] | None:
         """Train, or go on training; the result, or None if a signal stopped it. A run that diverges is a result."""
+        if not self.config.data.judge_test and (self.judged_by == "test" or self.held_out is not None):
+            raise ConfigError("data.judge_test=false leaves this study without its test set; leave the option out.")
         try:
             result = self._train(directory, watcher)
         except DivergedError as error:
@@ -64,7 +66,7 @@ class Cell:
     def _train(self, directory: Path, watcher: Watcher | None) -> RunResult | None:
         config = self._complete_config()
         if (directory / "config.yaml").is_file():
-            if load_config(directory / "config.yaml", []) != config:
+            if load_run_config(directory) != config:
                 raise ConfigError(
                     f"{directory} holds a run with other options than these; remove it, or name the recipe differently."
                 )

@@ -99,9 +99,10 @@ def circumstances(results: Sequence[dict[str, Any]]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def processor(result: dict[str, Any]) -> str:
-    """Of the machine that a run was made on: times are equal on one machine only."""
-    return str(result.get("machine", {}).get("processor", ""))
+def machine_of(result: dict[str, Any]) -> tuple[str, int]:
+    """Accelerator or processor, and threads, of a run: times are equal on one machine only."""
+    machine = result.get("machine", {})
+    return str(machine.get("accelerator") or machine.get("processor", "")), machine.get("threads", 0)
 
 
 def sizes(results: Sequence[dict[str, Any]]) -> str:
@@ -112,9 +113,9 @@ def sizes(results: Sequence[dict[str, Any]]) -> str:
 
 def split_head(name: str, metrics: Sequence[dict[str, Any]]) -> str:
     """Name of a test set with its size, and how many of its structures were learned, if any were."""
-    count = max((m["n_structures"] for m in metrics if "n_structures" in m), default=None)
+    counts = " or ".join(f"{n:,}" for n in sorted({m["n_structures"] for m in metrics if "n_structures" in m}))
     seen = max((m.get("n_also_in_training", 0) for m in metrics), default=0)
-    said = [] if count is None else [f"{count:,} structures", *([f"{seen:,} ALSO IN THE TRAINING SET"] if seen else [])]
+    said = [f"{counts} structures", *([f"{seen:,} ALSO IN THE TRAINING SET"] if seen else [])] if counts else []
     return f"{name} ({', '.join(said)})" if said else name
 
 

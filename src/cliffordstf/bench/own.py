@@ -69,7 +69,7 @@ def own_cell(
         "splits": {name: split.name if isinstance(split, Path) else split for name, split in tests.items()},
         "validation": valid.name if valid else None,
         # Files of one name may lie in many folders.
-        "digests": {name: data_digest(path) for name, path in {"train": train, **files}.items()},
+        "digests": [data_digest(path) for path in (train, *([valid] if valid else []), *files.values())],
     }
     source = file_name(train.stem) or file_name(train.parent.name)
     name = f"{source}-{file_name(recipe)}-{length_name(config)}-seed{seed}"

@@ -7,7 +7,7 @@ from cliffordstf.bench.catalysis import USUAL
 from cliffordstf.bench.diverged import diverged_tables, finished
 from cliffordstf.bench.layouts import Column, Number, Result, layout, wall_clock_layout
 from cliffordstf.bench.leaderboard import variant_flags
-from cliffordstf.bench.numbers import Length, length, processor, said_length
+from cliffordstf.bench.numbers import Length, length, machine_of, said_length
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.scalar import QM9
 from cliffordstf.bench.speed import MOLECULES
@@ -56,8 +56,8 @@ def _kinds() -> Iterator[tuple[set[str], list[Column], str]]:
 def _by_setting(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
     """Results of one size of training set, budget, protocol, split and machine, and how to say so."""
 
-    def key(result: Result) -> tuple[int, Length, str, int, str]:
-        return result.get("train") or 0, length(result), result["protocol"], result.get("split", 1), processor(result)
+    def key(result: Result) -> tuple[int, Length, str, int, tuple[str, int]]:
+        return result.get("train") or 0, length(result), result["protocol"], result.get("split", 1), machine_of(result)
 
     for setting in sorted({key(result) for result in results}, reverse=True):
         train, each, protocol, *_ = setting

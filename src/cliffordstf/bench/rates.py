@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import Length, circumstances, errors, length, said_length, spread, zero_errors
+from cliffordstf.bench.numbers import Length, circumstances, errors, length, said_length, sizes, spread, zero_errors
 from cliffordstf.bench.protocols import sound_rate
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
@@ -79,7 +79,7 @@ def rates_table(results: Sequence[dict[str, Any]], what: str, each: Length) -> T
     rates = sorted({_rate(result) for result in chosen})
     is_scalar = "target" in chosen[0]
     measured = (
-        f"QM9 {what}, {said_length(each)} each, protocol sound: validation MAE, {QM9[what].unit}"
+        f"QM9 {what}{sizes(chosen)}, {said_length(each)} each, protocol sound: validation MAE, {QM9[what].unit}"
         if is_scalar
         else f"rMD17 {what}, {chosen[0]['train']} training frames, {said_length(each)} each, protocol sound: "
         "validation energy MAE, meV / force MAE, meV/Å (force cosine)"
@@ -100,13 +100,13 @@ def _errors(runs: Sequence[dict[str, Any]]) -> str:
     if not runs or "target" not in runs[0]:
         return errors([run["metrics"] for run in runs])
     target = QM9[runs[0]["target"]]
-    return spread([target.in_unit(run["metrics"]["energy_mae_mev"]) for run in runs], 1)
+    return spread([target.in_unit(run["metrics"]["energy_mae_mev"]) for run in runs], 3)
 
 
 def _zero(result: dict[str, Any]) -> str:
     if "target" not in result:
         return zero_errors(result["metrics"])
-    return f"{QM9[result['target']].in_unit(result['metrics']['zero_energy_mae_mev']):.1f}"
+    return f"{QM9[result['target']].in_unit(result['metrics']['zero_energy_mae_mev']):.3f}"
 
 
 def rates_tables(results: Sequence[dict[str, Any]]) -> list[Table]:

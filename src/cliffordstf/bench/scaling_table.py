@@ -95,8 +95,8 @@ def _at_equal_steps(runs: Results) -> tuple[str, str, Results]:
     if not any(map(_is_cut, runs)):
         return f"{asked} steps", f"of the last {LAST} steps", [{**run, "compared_at": asked} for run in runs]
     there: list[dict[str, Any]] = []
-    for family in sorted({_order(run)[0] for run in runs}):
-        mine = [run for run in runs if _order(run)[0] == family]
+    for family in sorted({_family(run) for run in runs}):
+        mine = [run for run in runs if _family(run) == family]
         marks = [_marks(run) for run in mine]
         common = min((max(reached) for reached in marks if reached), default=0)
         there += [_then(run, reached.get(common), common) for run, reached in zip(mine, marks, strict=True)]
@@ -143,10 +143,15 @@ def _machine(result: dict[str, Any]) -> str:
     return f"{machine['accelerator'] or machine['processor']}, {machine['threads']} threads"
 
 
-def _order(result: dict[str, Any]) -> tuple[int, int]:
+def _order(result: dict[str, Any]) -> tuple[int, str, int]:
     """Family by family, small before large; other models last."""
-    families = [number for number, pair in enumerate(FAMILIES.values()) if result["model"] in pair]
-    return families[0] if families else len(FAMILIES), result["parameters"]
+    return (*_family(result), result["parameters"])
+
+
+def _family(result: dict[str, Any]) -> tuple[int, str]:
+    """Place and name of a family; a model of none is one by itself."""
+    known = [(number, name) for number, (name, pair) in enumerate(FAMILIES.items()) if result["model"] in pair]
+    return known[0] if known else (len(FAMILIES), result["model"])
 
 
 def _seconds(mine: Results) -> str:

@@ -7,7 +7,7 @@ from cliffordstf.bench.catalysis import catalysis_tables
 from cliffordstf.bench.claims import claims_table
 from cliffordstf.bench.diverged import diverged_tables, finished
 from cliffordstf.bench.leaderboard import ablation_table, leaderboard
-from cliffordstf.bench.numbers import length, processor
+from cliffordstf.bench.numbers import length, machine_of
 from cliffordstf.bench.nve import nve_table
 from cliffordstf.bench.own import own_tables
 from cliffordstf.bench.physics import physics_table
@@ -64,8 +64,8 @@ def _rmd17_tables(results: list[dict[str, Any]], train: int) -> list[Table]:
     """A table by molecules of few models, or leaderboards of many: equal times are equal on one machine only."""
     if len({result["model"] for result in results}) < MANY:
         return [rmd17_table(results, train)]
-    settings = sorted({(length(r), r["protocol"], processor(r)) for r in results})
+    settings = sorted({(length(r), r["protocol"], machine_of(r)) for r in results})
     return [
-        leaderboard([r for r in results if processor(r) == machine], train, each, protocol)
+        leaderboard([r for r in results if machine_of(r) == machine], train, each, protocol)
         for each, protocol, machine in settings
     ]

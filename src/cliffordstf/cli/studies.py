@@ -29,6 +29,7 @@ from cliffordstf.cli.options import (
     numbers,
 )
 from cliffordstf.cli.sweeps import study
+from cliffordstf.data.readers import qm9pack
 from cliffordstf.errors import ConfigError
 from cliffordstf.text import names_in
 
@@ -105,9 +106,11 @@ def ablation(
 @study()
 def rates(
     overrides: Overrides = None,
-    data: Annotated[str, typer.Option(help="Folder of rMD17; with --targets as for bench qm9.")] = "data/rmd17",
-    molecules: Annotated[str, typer.Option(help="Names separated by commas.")] = "ethanol",
-    targets: Annotated[str | None, typer.Option(help="Targets of QM9, in place of molecules of rMD17.")] = None,
+    data: Annotated[str | None, typer.Option(help="Folder of rMD17; with --targets as for bench qm9.")] = None,
+    molecules: Annotated[str | None, typer.Option(help="Of rMD17, separated by commas; by default ethanol.")] = None,
+    targets: Annotated[
+        str | None, typer.Option(help="Targets of QM9 in place of molecules, separated by commas, or 'all'.")
+    ] = None,
     exclude: Exclude = None,
     models: Models = "default",
     rates: Annotated[str, typer.Option(help="Learning rates separated by commas.")] = "0.00125,0.005,0.02",
@@ -116,17 +119,29 @@ def rates(
 ) -> Sequence[Job]:
     """Try learning rates in short runs on rMD17 or QM9; validation data judge, test sets are not looked at."""
     runs = [(seed, model, rate) for seed in numbers(seeds) for model in names_in(models) for rate in _rates(rates)]
+    if targets is None and exclude is not None:
+        raise ConfigError("--exclude is for QM9: name its --targets.")
     if targets is not None:
+        if molecules is not None:
+            raise ConfigError("--molecules are of rMD17 and --targets of QM9; give one of them.")
         return [
             scalar_rates_cell(
-                data, target, model, rate, budget=budget, seed=seed, exclude=exclude, overrides=overrides or ()
+                data or qm9pack.ADDRESS,
+                target,
+                model,
+                rate,
+                budget=budget,
+                seed=seed,
+                exclude=exclude,
+                overrides=overrides or (),
             )
-            for target in names_in(targets)
+            for target in (QM9 if targets == "all" else names_in(targets))
             for seed, model, rate in runs
         ]
+    folder = Path(data or "data/rmd17")
     return [
-        rates_cell(Path(data), molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
-        for molecule in names_in(molecules)
+        rates_cell(folder, molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
+        for molecule in names_in(molecules or "ethanol")
         for seed, model, rate in runs
     ]
 

@@ -1,6 +1,7 @@
 """The one typed description of a training run: validation, defaults, documentation and JSON schema come from it."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -265,6 +266,11 @@ def load_config(path: Path | None, overrides: list[str], base: dict[str, Any] | 
             nested = {part: nested}
         values = _merged(values, nested)
     return parse_train_config(values)
+
+
+def load_run_config(directory: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Config of a run from its folder; what its version did not know yet is as it was then."""
+    return load_config(directory / "config.yaml", list(overrides), base={"schedule": {"warmup_share": None}})
 
 
 def _scalar(text: str) -> Any:

@@ -319,8 +319,8 @@ class Trainer:
         if len(self.valid) == 0:
             return -float(row["step"])
         per = "" if self.config.loss.energy_per == "structure" else "_per_atom"
-        names = (*(["valid_force_mae_mev_per_a"] if self.wants_forces else []), f"valid_energy_mae_mev{per}")
-        for name in names:
+        names = ("valid_force_mae_mev_per_a", f"valid_energy_mae_mev{per}")
+        for name in names if self.wants_forces else reversed(names):
             if row.get(name) is not None:
                 return float(row[name]) if np.isfinite(row[name]) else float("inf")
         return float("inf")

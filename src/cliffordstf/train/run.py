@@ -17,7 +17,7 @@ from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
 from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.train import parallel
-from cliffordstf.train.config import TrainConfig, load_config, to_yaml
+from cliffordstf.train.config import TrainConfig, load_run_config, to_yaml
 from cliffordstf.train.evaluate import ZeroModel, constant_energy, evaluate
 from cliffordstf.train.evaluation import Evaluation
 from cliffordstf.train.loop import Trainer
@@ -103,7 +103,7 @@ def resume(directory: Path, watcher: Watcher | None = None, **changes: Any) -> R
     if not (directory / "config.yaml").is_file():
         raise ConfigError(f"{directory} holds no run (no config.yaml); give the folder that 'train' printed.")
     overrides = [f"{key}={value}" for key, value in changes.items() if value is not None]
-    config = load_config(directory / "config.yaml", overrides)
+    config = load_run_config(directory, overrides)
     if overrides and parallel.is_main():
         (directory / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
     return _run(config, directory, watcher or Silence(), resumed=(directory / "last.ckpt").is_file())

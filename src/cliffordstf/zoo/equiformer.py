@@ -34,6 +34,11 @@ class EquiformerConfig(FamilyConfig):
     )
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="Of attention weights, in training only.")
     path_dropout: float = Field(0.05, ge=0, lt=1, description="Of a structure's whole block, in training only.")
+    energy_divisor: float = Field(
+        77.81317,
+        gt=0,
+        description="What atomic energies are divided by; upstream's mean size of a structure in Open Catalyst.",
+    )
     forces: Literal["direct", "conservative"] = Field(
         "direct", description="'direct' has a force head, 'conservative' differentiates the energy."
     )
@@ -75,8 +80,7 @@ class EquiformerModel(nn.Module):
             grid_resolution=config.grid_resolution,
         )
         # The blocks inside the heads: the heads themselves add up a structure, and divide by a number of atoms.
-        head = equiformer.EqV2ScalarHead(self.network)
-        self.energy_block, self.divisor = head.energy_block, float(head.avg_num_nodes)
+        self.energy_block = equiformer.EqV2ScalarHead(self.network).energy_block
         self.force_block = equiformer.EqV2VectorHead(self.network).force_block if config.forces == "direct" else None
         self.frames = EdgeFrames(config.lmax, wigner_3j)
         self._features = equiformer.SO3_Embedding
@@ -105,7 +109,7 @@ class EquiformerModel(nn.Module):
                 features = block(features, *edges, batch=structure_of_atom)
             features.embedding = network.norm(features.embedding)
             # Without upstream's divisor a step of the optimiser would move energies so many times as far.
-            energies = self.energy_block(features).embedding[:, 0, 0] / self.divisor
+            energies = self.energy_block(features).embedding[:, 0, 0] / self.config.energy_divisor
             forces = None if self.force_block is None else self.force_block(features, *edges).embedding[:, 1:4, 0]
         return energies, forces
 

@@ -30,7 +30,8 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, each: Length, pro
         heads += [molecule, "steps/s", "passes", f"{molecule}, paper", f"{molecule}, published"]
     table = Table(
         f"rMD17, {train} training frames, {said_length(each)} each, protocol {protocol}: test energy MAE, meV / force "
-        f"MAE, meV/Å (force cosine); {circumstances(chosen)}",
+        "MAE, meV/Å (force cosine); published: the best of the family, of its authors' size and length; "
+        f"{circumstances(chosen)}",
         heads,
     )
     counted = Counter(r["molecule"] for r in chosen)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 import cliffordstf
 from cliffordstf.errors import FileWriteError, ModelFileError
 from cliffordstf.files import write_atomically
-from cliffordstf.model.file import load_model, read_info, save_model, upgrade_config
+from cliffordstf.model.file import load_model, read_info, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
 from cliffordstf.verify.structures import random_cluster
@@ -72,12 +72,6 @@ def test_older_format_versions_load(version, tmp_path):
     assert info.format_version == version
     structure = random_cluster((1, 6, 8), atoms=5)
     torch.testing.assert_close(loaded.predict(structure).forces, plain.predict(structure).forces, rtol=0, atol=0)
-
-
-def test_energies_of_equiformer_are_as_they_were_when_its_file_was_written():
-    assert upgrade_config({"name": "equiformer-l2"})["energy_divisor"] == 1.0
-    assert upgrade_config({"name": "equiformer-l2", "energy_divisor": 77.8})["energy_divisor"] == 77.8
-    assert "energy_divisor" not in upgrade_config({"name": "painn"})
 
 
 def rewritten(path, target, **changes):

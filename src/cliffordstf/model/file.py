@@ -120,7 +120,7 @@ def _info(metadata: dict[str, str], path: Path) -> ModelInfo:
         )
     elements = json.loads(metadata["elements"])
     return ModelInfo(
-        config=upgrade_config(json.loads(metadata["config"]), version),
+        config=_upgrade_config(json.loads(metadata["config"]), version),
         elements=elements,
         atomic_energies=dict(zip(elements, json.loads(metadata["_energies"]), strict=True)),
         energy_scale=json.loads(metadata["_scale"]),
@@ -129,11 +129,11 @@ def _info(metadata: dict[str, str], path: Path) -> ModelInfo:
     )
 
 
-def upgrade_config(config: dict[str, Any], version: int = FORMAT_VERSION) -> dict[str, Any]:
+def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
     """Bring the config of an older format version up to date.
 
     Version 0 called the profile `kind`. Before version 2 radial functions knew nothing of elements, before version 3
-    they took distances as they are. Energies of EquiformerV2 were not divided while its config did not say by what.
+    they took distances as they are.
     """
     if version < 1 and "kind" in config:
         config = {("profile" if name == "kind" else name): value for name, value in config.items()}
@@ -141,6 +141,4 @@ def upgrade_config(config: dict[str, Any], version: int = FORMAT_VERSION) -> dic
         config = {**config, "radial_elements": False}
     if version < 3 and config.get("profile") == "default":
         config = {**config, "radial_warp": None}
-    if str(config.get("name", "")).startswith("equiformer"):
-        config = {"energy_divisor": 1.0, **config}
     return config

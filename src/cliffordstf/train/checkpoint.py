@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cliffordstf.errors import ConfigError, ModelFileError
 from cliffordstf.files import write_atomically
-from cliffordstf.model.file import read_info, upgrade_config
+from cliffordstf.model.file import read_info
 from cliffordstf.model.potential import Potential
 from cliffordstf.train.averaging import WeightAverage
 
@@ -94,7 +94,7 @@ def check_model(path: Path, potential: Potential, state: dict[str, Any]) -> None
     built = model_options(potential)
     if stored is None or built is None:
         return
-    for name, value in upgrade_config(stored).items():
+    for name, value in stored.items():
         if name in built and built[name] != value:
             raise ConfigError(
                 f"{path} is of a model with {name}={value}, but now its config makes one with {name}={built[name]}; "

@@ -34,11 +34,6 @@ class EquiformerConfig(FamilyConfig):
     )
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="Of attention weights, in training only.")
     path_dropout: float = Field(0.05, ge=0, lt=1, description="Of a structure's whole block, in training only.")
-    energy_divisor: float = Field(
-        77.81317,
-        gt=0,
-        description="What atomic energies are divided by; upstream's mean size of a structure in Open Catalyst.",
-    )
     forces: Literal["direct", "conservative"] = Field(
         "direct", description="'direct' has a force head, 'conservative' differentiates the energy."
     )
@@ -79,7 +74,8 @@ class EquiformerModel(nn.Module):
             avg_degree=config.average_neighbours,
             grid_resolution=config.grid_resolution,
         )
-        # The blocks inside the heads: the heads themselves add up a structure, and divide by a number of atoms.
+        # The blocks inside the heads: the heads themselves add up a structure and divide by 77.8 atoms, which leaves
+        # energies unlearned for as long as our runs are (docs/zoo.md).
         self.energy_block = equiformer.EqV2ScalarHead(self.network).energy_block
         self.force_block = equiformer.EqV2VectorHead(self.network).force_block if config.forces == "direct" else None
         self.frames = EdgeFrames(config.lmax, wigner_3j)
@@ -108,8 +104,7 @@ class EquiformerModel(nn.Module):
             for block in network.blocks:
                 features = block(features, *edges, batch=structure_of_atom)
             features.embedding = network.norm(features.embedding)
-            # Without upstream's divisor a step of the optimiser would move energies so many times as far.
-            energies = self.energy_block(features).embedding[:, 0, 0] / self.config.energy_divisor
+            energies = self.energy_block(features).embedding[:, 0, 0]
             forces = None if self.force_block is None else self.force_block(features, *edges).embedding[:, 1:4, 0]
         return energies, forces
 

@@ -52,7 +52,7 @@ def test_forces_on_free_atoms_are_learned_and_measured(slabs, tmp_path):
     assert np.isfinite(splits.train[0].forces).all(axis=1).tolist() == [False, False, True, True, True]
     (table,) = catalysis_tables([result], "oc20", "s2ef")
     assert table.heads[:4] == ["model", "parameters", "budget", "passes"]
-    assert table.heads[4:] == ["val_id", "val_id, paper", "val_id, published"]
+    assert table.heads[4:] == ["val_id (10 structures)", "val_id, paper", "val_id, published"]
     assert table.rows[-1][4].endswith("(0)")
     # The paper's are adsorption energies.
     theirs = {**result, "model": "paper/full", "energy": "adsorption"}
@@ -150,7 +150,7 @@ def test_a_share_of_the_training_data_can_be_held_out(slabs, tmp_path):
     assert list(result["tests"]) == ["others", "val_id"]
     assert result["tests"]["others"]["n_structures"] == 3
     (table,) = catalysis_tables([result], "oc20", "is2re")
-    assert table.heads[4:8:3] == ["others", "val_id"]
+    assert table.heads[4:8:3] == ["others (3 structures)", "val_id (10 structures)"]
     with pytest.raises(ConfigError, match="only one test set can be a share"):
         catalysis_cell("oc20", "is2re", slabs["train"], {"a": 0.1, "b": 0.2})
 

@@ -89,7 +89,7 @@ def test_a_run_that_diverges_is_a_result(sweep, clusters):
     assert re.fullmatch(r"the loss is \S+ and its gradient \S+ at step \d+", wild_result["diverged"])
     assert wild_result["parameters"] > 0
     _, learned = scaling_tables(results)
-    assert (learned.rows[1][0], learned.rows[1][2]) == ("default/small wild", "1 of 1 diverged")
+    assert (learned.rows[1][0], learned.rows[1][3]) == ("default/small wild", "1 of 1 diverged")
 
 
 def test_memory_is_that_of_a_process_of_its_own(clusters):

@@ -3,7 +3,6 @@
 import hashlib
 import re
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 from cliffordstf.data.readers import qm9pack
@@ -19,7 +18,6 @@ def data_digest(path: Path) -> str:
     return _digest(file_digest(item) or _listing(item) for item in expand(path))
 
 
-@cache
 def listing_digest(path: Path) -> str | None:
     """The same of their names and sizes, for sets that are too large to read for it; None for an installed package."""
     return None if str(path) == qm9pack.ADDRESS else _digest(_listing(item) for item in expand(path))

@@ -74,8 +74,8 @@ class EquiformerModel(nn.Module):
             avg_degree=config.average_neighbours,
             grid_resolution=config.grid_resolution,
         )
-        # The blocks inside the heads: the heads themselves add up a structure and divide by 77.8 atoms, which leaves
-        # energies unlearned for as long as our runs are (docs/zoo.md).
+        # The blocks inside the heads: the heads themselves add up a structure and divide by 77.8 atoms. The one run
+        # that did so too learned no energies (docs/zoo.md).
         self.energy_block = equiformer.EqV2ScalarHead(self.network).energy_block
         self.force_block = equiformer.EqV2VectorHead(self.network).force_block if config.forces == "direct" else None
         self.frames = EdgeFrames(config.lmax, wigner_3j)

@@ -39,5 +39,12 @@ def test_a_folder_that_is_one_data_set_is_looked_into(tmp_path):
     assert data_digest(small) == before
 
 
+def test_a_file_that_is_named_counts_whatever_it_is_called(tmp_path):
+    for name, text in (("a", "1"), ("b", "22")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "frames.txt").write_text(text)
+    assert listing_digest(tmp_path / "a" / "frames.txt") != listing_digest(tmp_path / "b" / "frames.txt")
+
+
 def test_an_installed_package_has_no_files_to_list():
     assert listing_digest(Path("qm9pack:")) is None

@@ -25,9 +25,9 @@ def listing_digest(path: Path) -> str | None:
 
 def _listing(item: Path) -> str:
     """Names and sizes of a file, or of all files of a folder that is one data set."""
-    files = sorted(item.rglob("*")) if item.is_dir() else [item]
-    data = [file for file in files if file.is_file() and not _NO_DATA.search(file.name)]
-    return "\n".join(f"{file.name} {file.stat().st_size}" for file in data) or item.name
+    inside = (file for file in sorted(item.rglob("*")) if file.is_file() and not _NO_DATA.search(file.name))
+    files = inside if item.is_dir() else filter(Path.is_file, [item])
+    return "\n".join(f"{file.name} {file.stat().st_size}" for file in files) or item.name
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -37,7 +37,7 @@ def test_a_model_of_ones_own_trains_and_comes_back_from_its_file(elsewhere, clus
     quick = code("train").replace("budget=20s", "epochs=150")
     exec(quick, names)
     metrics = names["result"].metrics["validation"]
-    assert metrics["force_mae_mev_per_a"] < 0.8 * metrics["zero_force_mae_mev_per_a"]
+    assert metrics["force_mae_mev_per_a"] < 0.8 * metrics["baseline_force_mae_mev_per_a"]
     torch.testing.assert_close(
         names["potential"].predict(names["potential_input"]).forces,
         names["result"].potential.predict(names["potential_input"]).forces,

@@ -43,7 +43,7 @@ def test_the_command_trains_and_tests_on_every_file(folder, tmp_path):
     assert len(scan["energy_ev"]) == 6
     rows = acac_table([found]).rows
     assert rows[0][0] == "tiny, 20 min, seed 0"
-    assert rows[1][0] == "zero row"
+    assert rows[1][0] == "baseline"
     assert all(rows[0][1:])
 
 

@@ -61,7 +61,7 @@ def test_scans_of_a_lost_run_are_not_drawn(tmp_path):
     lost = {**run, "seed": 0, "tests": {}, "metrics": {}, "diverged": "the loss is nan"}
     names = ("MD 300 K", "MD 600 K", "dihedral scan", "H transfer")
     numbers = dict.fromkeys(
-        ("energy_rmse_mev", "force_rmse_mev_per_a", "zero_energy_rmse_mev", "zero_force_rmse_mev_per_a"), 1.0
+        ("energy_rmse_mev", "force_rmse_mev_per_a", "baseline_energy_rmse_mev", "baseline_force_rmse_mev_per_a"), 1.0
     )
     kept = {**run, "seed": 1, "tests": {name: {**scan, **numbers} for name in names}, "metrics": {}}
     for number, result in enumerate((lost, kept)):

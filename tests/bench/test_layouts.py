@@ -21,7 +21,7 @@ def test_models_stand_in_the_papers_order_with_its_numbers_below_ours():
     results.append(result("mace-l1", 11.0, seed=1))
     cosine, forces, energy = paper_tables(results)
     assert [row[0] for row in cosine.rows if "," not in row[0]] == [
-        "default (20 passes)", "paper/full (20 passes)", "mace-l1 (20 passes)", "painn (20 passes)", "zero row"
+        "default (20 passes)", "paper/full (20 passes)", "mace-l1 (20 passes)", "painn (20 passes)", "baseline"
     ]  # fmt: skip
     assert column(cosine, "ethanol")["paper/full, paper"] == "0.586"
     assert column(cosine, "aggregate")["paper/full, paper"] == "0.551 ± 0.064"
@@ -30,8 +30,8 @@ def test_models_stand_in_the_papers_order_with_its_numbers_below_ours():
     assert column(forces, "ethanol")["mace-l1, published"] == "2.1"
     assert column(energy, "ethanol")["mace-l1, published"] == "0.4"
     assert "mace-l1, published" not in column(cosine, "ethanol")
-    assert column(forces, "ethanol")["zero row"] == "900"
-    assert column(cosine, "ethanol")["zero row"] == "0.000"
+    assert column(forces, "ethanol")["baseline"] == "900"
+    assert column(cosine, "ethanol")["baseline"] == "0.000"
     assert column(forces, "aspirin")["painn"] == ""
 
 
@@ -39,7 +39,7 @@ def test_the_aggregate_needs_all_molecules():
     nine = [result("default", 5.0, molecule) for molecule in RMD17_MOLECULES[1:]]
     assert column(paper_tables(nine)[1], "aggregate")["default"] == ""
     ten = [*nine, result("default", 15.0, RMD17_MOLECULES[0])]
-    assert column(paper_tables(ten)[1], "aggregate") == {"default": "6.00", "zero row": "900"}
+    assert column(paper_tables(ten)[1], "aggregate") == {"default": "6.00", "baseline": "900"}
 
 
 def test_budgets_and_protocols_are_kept_apart():
@@ -50,8 +50,8 @@ def test_budgets_and_protocols_are_kept_apart():
 
 def test_catalysis_has_both_tasks_in_one_table():
     run = {"protocol": "sound", "budget": 600.0, "epochs": 3, "config": {"epochs": 150}}
-    metrics = {"energy_mae_mev": 500.0, "zero_energy_mae_mev": 900.0, "energy_within_threshold": 0.02}
-    forces = {"force_mae_mev_per_a": 40.0, "zero_force_mae_mev_per_a": 80.0, "force_cosine": 0.4}
+    metrics = {"energy_mae_mev": 500.0, "baseline_energy_mae_mev": 900.0, "energy_within_threshold": 0.02}
+    forces = {"force_mae_mev_per_a": 40.0, "baseline_force_mae_mev_per_a": 80.0, "force_cosine": 0.4}
     common = {**run, "benchmark": "oc22", "model": "painn-oc", "recipe": "painn-oc"}
     relaxed = {**common, "task": "is2re", "tests": {"val_id": metrics, "val_ood": metrics}}
     steps = {**common, "task": "s2ef", "tests": {"val_id": {**metrics, **forces}}}
@@ -61,7 +61,7 @@ def test_catalysis_has_both_tasks_in_one_table():
     assert column(table, "IS2RE VAL_ID, eV")["painn-oc"] == "0.500"
     assert column(table, "is2re val_ood ewt, %")["painn-oc"] == "2.000"
     assert column(table, "s2ef val_id forces, eV/Å")["painn-oc"] == "0.040"
-    assert column(table, "s2ef val_id forces, eV/Å")["zero row"] == "0.080"
+    assert column(table, "s2ef val_id forces, eV/Å")["baseline"] == "0.080"
     assert column(table, "s2ef val_ood energy, eV")["painn-oc"] == ""
     assert column(table, "s2ef val_id forces, eV/Å")["other energies"] == ""
     printed = paper_value("oc22", "painn", "is2re val_id")
@@ -72,7 +72,8 @@ def test_ten_million_parameters_have_the_papers_table_of_their_own():
     settings = {"protocol": "paper", "budget": 600.0, "epochs": 3, "config": {"epochs": 50}}
     metrics = {
         "energy_mae_mev": 2000.0, "energy_mae_mev_per_atom": 20.0, "force_mae_mev_per_a": 80.0, "force_cosine": 0.1,
-        "zero_energy_mae_mev": 9000.0, "zero_energy_mae_mev_per_atom": 90.0, "zero_force_mae_mev_per_a": 90.0,
+        "baseline_energy_mae_mev": 9000.0, "baseline_energy_mae_mev_per_atom": 90.0,
+        "baseline_force_mae_mev_per_a": 90.0,
     }  # fmt: skip
 
     def run(benchmark, task, model):
@@ -85,9 +86,9 @@ def test_ten_million_parameters_have_the_papers_table_of_their_own():
         run("oc22", "s2ef", "painn"),
     ]
     table = next(table for table in paper_tables(results) if table.title.startswith("Scaling check, 10^7 parameters"))
-    assert [row[0] for row in table.rows] == ["mace-l2-10m-oc (3 of 50 passes)", "mace-l2-10m-oc, paper", "zero row"]
+    assert [row[0] for row in table.rows] == ["mace-l2-10m-oc (3 of 50 passes)", "mace-l2-10m-oc, paper", "baseline"]
     assert column(table, "oc22 is2re per atom, eV") == {
-        "mace-l2-10m-oc": "0.0200", "mace-l2-10m-oc, paper": "0.0779", "zero row": "0.0900",
+        "mace-l2-10m-oc": "0.0200", "mace-l2-10m-oc, paper": "0.0779", "baseline": "0.0900",
     }  # fmt: skip
     assert column(table, "oc20 s2ef forces, eV/Å")["mace-l2-10m-oc"] == "0.0800"
     assert column(table, "oc22 s2ef forces, eV/Å")["mace-l2-10m-oc"] == ""
@@ -96,19 +97,19 @@ def test_ten_million_parameters_have_the_papers_table_of_their_own():
 def test_qm9_and_molecule3d_are_one_table_in_ev():
     def run(benchmark, target, error):
         labels = {"benchmark": benchmark, "target": target, "model": "torchmd-et-qm9", "recipe": "torchmd-et-qm9"}
-        metrics = {"energy_mae_mev": error, "zero_energy_mae_mev": 10 * error}
+        metrics = {"energy_mae_mev": error, "baseline_energy_mae_mev": 10 * error}
         settings = {"protocol": "paper", "budget": 600.0, "epochs": 3, "config": {"epochs": 250}}
         return {**labels, **settings, "metrics": metrics}
 
     results = [run("qm9", target, 60.0) for target in ("Cv", "U0", "alpha", "homo", "lumo", "mu")]
     (table,) = paper_tables([*results, run("molecule3d", "gap", 500.0)])
     assert table.rows[0][0] == "torchmd-et-qm9 (3 of 250 passes)"
-    assert column(table, "U0, eV") | {"zero row": ""} == {
+    assert column(table, "U0, eV") | {"baseline": ""} == {
         "torchmd-et-qm9": "0.0600", "torchmd-et-qm9, paper": column(table, "U0, eV")["torchmd-et-qm9, paper"],
-        "torchmd-et-qm9, published": "0.0062", "zero row": "",
+        "torchmd-et-qm9, published": "0.0062", "baseline": "",
     }  # fmt: skip
     assert column(table, "aggregate")["torchmd-et-qm9"] == "0.0600"
-    assert column(table, "Molecule3D gap, eV")["zero row"] == "5.000"
+    assert column(table, "Molecule3D gap, eV")["baseline"] == "5.000"
 
 
 def test_the_ablation_says_what_variants_have_and_averages_molecules():

@@ -22,7 +22,7 @@ def test_models_are_compared_on_files_and_on_a_share_of_the_data(tmp_path, clust
     splits = ["--test", f"same={clusters}", "--test", "held-out=0.25"]
     results, output = run(tmp_path, clusters, "--recipe", "tiny", "--seeds", "0,1", *splits)
     assert len(results) == 2
-    assert "zero row" in output
+    assert "baseline" in output
     (table,) = own_tables(results)
     trained = results[0]["structures"]["train"]
     everything = results[0]["tests"]["same"]["n_structures"]
@@ -35,23 +35,23 @@ def test_models_are_compared_on_files_and_on_a_share_of_the_data(tmp_path, clust
         "steps/s",
         "passes",
     ]
-    assert [row[0] for row in table.rows] == ["tiny", "zero row"]
+    assert [row[0] for row in table.rows] == ["tiny", "baseline"]
     assert " ± " in table.rows[0][2]
     assert f"{clusters.name}, 2 passes each, protocol sound" in table.title
-    zero = results[0]["tests"]["held-out"]["zero_force_mae_mev_per_a"]
+    zero = results[0]["tests"]["held-out"]["baseline_force_mae_mev_per_a"]
     assert table.rows[1][2].endswith(f" / {zero:.0f} (0)")
 
 
 def test_the_better_model_comes_first_and_energies_alone_are_enough():
     def result(recipe, energy, forces):
-        metrics = {"energy_mae_mev_per_atom": energy, "zero_energy_mae_mev_per_atom": 50.0}
+        metrics = {"energy_mae_mev_per_atom": energy, "baseline_energy_mae_mev_per_atom": 50.0}
         metrics |= {"force_mae_mev_per_a": forces, "force_cosine": None if forces is None else 0.9}
         labels = {"source": "a.xyz", "recipe": recipe, "model": recipe, "tests": {"test": metrics}}
         return {**labels, "budget": 60.0, "steps": 30, "seconds": 10.0, "epochs": 3, "parameters": 9, "seed": 0,
                 "protocol": "sound", "config": {"epochs": "auto", "data": {"reference": "auto"}}}  # fmt: skip
 
     (table,) = own_tables([result("good", 9.0, 1.0), result("better", 10.0, 0.5)])
-    assert [row[0] for row in table.rows] == ["better", "good", "zero row"]
+    assert [row[0] for row in table.rows] == ["better", "good", "baseline"]
     assert [row[3] for row in table.rows] == ["3.0", "3.0", ""]
     (instant,) = own_tables([{**result("good", 9.0, 1.0), "seconds": 0.0}])
     assert instant.rows[0][3] == ""
@@ -60,7 +60,7 @@ def test_the_better_model_comes_first_and_energies_alone_are_enough():
     elsewhere = result("elsewhere", 9.0, 0.1)
     elsewhere["tests"] = {"other": elsewhere["tests"]["test"]}
     (table,) = own_tables([result("here", 9.0, 1.0), elsewhere])
-    assert [row[0] for row in table.rows] == ["here", "elsewhere", "zero row"]
+    assert [row[0] for row in table.rows] == ["here", "elsewhere", "baseline"]
     assert (table.rows[0][3], table.rows[1][2]) == ("", "")
 
 

@@ -68,8 +68,8 @@ def test_rates_are_columns_and_the_one_that_sound_takes_is_named(monkeypatch: py
     assert "10.00" in mace[2]
     assert mace[3] == "0.02"
     assert painn[2:] == ["", "ours"]
-    assert zero == ["zero row", "140 / 900 (0)", "140 / 900 (0)", ""]
-    assert [row[0] for row in aspirin.rows] == ["painn", "zero row"]
+    assert zero == ["baseline", "140 / 900 (0)", "140 / 900 (0)", ""]
+    assert [row[0] for row in aspirin.rows] == ["painn", "baseline"]
 
 
 def test_sound_gives_a_family_its_rate_and_leaves_the_others_ours(monkeypatch: pytest.MonkeyPatch):
@@ -99,7 +99,7 @@ def test_rates_of_qm9_leave_the_molecules_of_its_test_set_alone(molecules: Path,
         "Learning rates, QM9 U0 (28 training structures), 2 passes each, protocol sound: validation MAE, meV;"
     )
     assert table.rows[0] == ["default", f"{found['metrics']['energy_mae_mev']:.3f}", "ours"]
-    assert table.rows[1][0] == "zero row"
+    assert table.rows[1][0] == "baseline"
     plain = scalar_rates_cell(str(molecules), "U0", "default", 0.02, exclude=NOTHING)
     assert plain.config.data.valid == VALIDATION_MOLECULES
 

@@ -104,7 +104,7 @@ def test_protocols_are_never_mixed_in_a_table(archive):
     assert [cell.labels["recipe"] for cell in cells] == ["mace-l1", "mace-l1 recommended"]
     assert cells[0].name != cells[1].name
     metrics = {"energy_mae_mev": 1.0, "force_mae_mev_per_a": 2.0, "force_cosine": 0.999}
-    zero = {"zero_energy_mae_mev": 140.0, "zero_force_mae_mev_per_a": 900.0}
+    zero = {"baseline_energy_mae_mev": 140.0, "baseline_force_mae_mev_per_a": 900.0}
     run = {"budget": 1200.0, "seed": 0, "epochs": 23, "metrics": {**metrics, **zero}}
     results = [{**cell.labels, **run, "config": cell.config.model_dump(mode="json")} for cell in cells]
     heads = ["mace-l1, 20 min", "mace-l1 recommended, 20 min (23 of 1500 passes)"]
@@ -124,8 +124,8 @@ def _result(molecule: str, force: float, seed: int = 0, recipe: str = "default",
         "energy_mae_mev": 1.0,
         "force_mae_mev_per_a": force,
         "force_cosine": 0.999,
-        "zero_energy_mae_mev": 140.0,
-        "zero_force_mae_mev_per_a": 900.0,
+        "baseline_energy_mae_mev": 140.0,
+        "baseline_force_mae_mev_per_a": 900.0,
     }
     return {
         "benchmark": "rmd17",
@@ -140,10 +140,10 @@ def _result(molecule: str, force: float, seed: int = 0, recipe: str = "default",
     }
 
 
-def test_the_table_shows_published_numbers_seeds_and_the_zero_row():
+def test_the_table_shows_published_numbers_seeds_and_the_baseline():
     results = [_result("ethanol", 30.0), _result("ethanol", 34.0, seed=1), _result("uracil", 20.0, recipe="wide")]
     table = rmd17_table(results, 50)
-    assert table.heads == ["molecule", "default, 10 min", "wide, 10 min", "MACE", "NequIP", "zero row"]
+    assert table.heads == ["molecule", "default, 10 min", "wide, 10 min", "MACE", "NequIP", "baseline"]
     assert table.rows[0] == [
         "ethanol", "1.00 ± 0.00 / 32.00 ± 2.83 (0.99900 ± 0.00000)", "", "6.7 / 32.6", "8.7 / 40.2", "140 / 900 (0)"
     ]  # fmt: skip

@@ -51,7 +51,7 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
     assert table.heads[7:] == ["homo, meV", "homo, paper", "homo, published"]
     assert table.rows[0][3] == "3 of 3"
     assert float(table.rows[0][4]) == pytest.approx(energy["metrics"]["energy_mae_mev"], abs=1e-3)
-    assert table.rows[-1][0] == "zero row"
+    assert table.rows[-1][0] == "baseline"
     # The paper prints 8.045 eV and 0.033 eV.
     (paper,) = scalar_tables([{**result, "model": "gotennet"} for result in results], "qm9")
     assert [paper.rows[0][5], paper.rows[0][8]] == ["8045", "33"]
@@ -59,7 +59,7 @@ def test_every_target_has_its_pooling_and_its_unit(molecules, tmp_path):
     assert [published.rows[0][6], published.rows[0][9]] == ["6.2", "20.3"]
 
 
-def test_other_references_have_another_zero_row(molecules, tmp_path):
+def test_other_references_have_another_baseline(molecules, tmp_path):
     run(tmp_path, "qm9", molecules, "--exclude", "none")
     results = run(tmp_path, "qm9", molecules, "--exclude", "none", "--seeds", "1", "data.reference=mean")
     tables = scalar_tables(results, "qm9")

@@ -44,7 +44,7 @@ def test_a_run_has_exactly_its_steps_and_reports_time_loss_and_errors(sweep, clu
     assert result["validation"]["force_mae_mev_per_a"] == pytest.approx(
         result["history"][-1]["valid_force_mae_mev_per_a"], rel=1e-4
     )
-    assert result["validation"]["zero_force_mae_mev_per_a"] > 0
+    assert result["validation"]["baseline_force_mae_mev_per_a"] > 0
     assert result["last_loss"] > 0
 
 

@@ -4,7 +4,7 @@ from cliffordstf.bench.scaling_table import scaling_tables
 
 def result(model: str, seconds: float, seed: int = 0, **changes) -> dict:
     validation = {"energy_mae_mev": 20.0, "force_mae_mev_per_a": 50.0, "force_cosine": 0.99}
-    zeros = {"zero_energy_mae_mev": 210.0, "zero_force_mae_mev_per_a": 945.0}
+    zeros = {"baseline_energy_mae_mev": 210.0, "baseline_force_mae_mev_per_a": 945.0}
     labels = {"benchmark": "scaling", "frames": "a.npz", "budget_steps": 300, "cut_after": None}
     labels |= {"model": model, "recipe": model}
     times = {"step_seconds": seconds, "step_quartiles": [0.9 * seconds, 1.1 * seconds]}
@@ -73,12 +73,17 @@ def test_the_paper_and_the_zero_row_are_beside_what_was_learned():
     ]
     assert rows["paper/full-10m"][4:] == ["0.0162 eV/atom", "2.081 / 0.0769 (0.094)", "1.552 / 0.0554 (0.192)"]
     assert rows["equiformer-l2"][4:] == rows["default/10m"][4:] == ["", "", ""]
-    assert rows["zero row"][3] == "210.00 / 945.00 (0.0000)"
+    assert rows["baseline"][3] == "210.00 / 945.00 (0.0000)"
     assert f"last {LAST} steps" in learned.title
 
 
 def test_data_without_forces_have_a_table_too():
-    energies = {"energy_mae_mev": 20.0, "force_mae_mev_per_a": None, "force_cosine": None, "zero_energy_mae_mev": 9.0}
+    energies = {
+        "energy_mae_mev": 20.0,
+        "force_mae_mev_per_a": None,
+        "force_cosine": None,
+        "baseline_energy_mae_mev": 9.0,
+    }
     _, learned = scaling_tables([result("default/1m", 1.0, validation=energies)])
     assert [row[3] for row in learned.rows] == ["20.00", "9.00"]
 

@@ -19,7 +19,7 @@ def test_inspect_prints_tables_and_writes_json(real_data, tmp_path):
     for text in ("revised MD17 npz", "kcal/mol", "C2H6O x 1,000", "141.1", "876.8"):
         assert text in result.output
     values = json.loads(report.read_text(encoding="utf-8"))
-    assert values["zero_row"]["force_mae_mev_per_a"] == pytest.approx(876.75, abs=0.1)
+    assert values["baseline"]["force_mae_mev_per_a"] == pytest.approx(876.75, abs=0.1)
     assert values["source"]["keys"]["energy"] == "energies"
 
 

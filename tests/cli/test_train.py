@@ -9,7 +9,7 @@ from cliffordstf.cli.main import app
 RUNNER = CliRunner()
 KEYS = {
     "energy_mae_mev", "energy_mae_mev_per_atom", "force_mae_mev_per_a", "force_rmse_mev_per_a", "force_cosine",
-    "stress_mae_mev_per_a3", "n_structures", "zero_energy_mae_mev", "zero_force_mae_mev_per_a",
+    "stress_mae_mev_per_a3", "n_structures", "baseline_energy_mae_mev", "baseline_force_mae_mev_per_a",
 }  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def trained(clusters, options, tmp_path) -> tuple[Path, str]:
 def test_train_prints_labels_errors_and_where_things_are(trained):
     directory, output = trained
     assert "with forces" in output
-    assert "zero row" in output
+    assert "baseline" in output
     assert "force MAE, meV/Å" in output
     for name in ("model.safetensors", "summary.png", "report/index.html"):
         assert (directory / name).is_file()

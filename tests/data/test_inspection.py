@@ -23,8 +23,8 @@ def water(index: int, energy: float | None = None, shift: float = 0.0, **labels)
 @pytest.mark.parametrize(("split", "energy", "force"), [("train", 143.1, 878.7), ("test", 141.1, 876.8)])
 def test_zero_row_of_ethanol(real_data, split, energy, force):
     found = inspect_frames(*read_frames(real_data / "rmd17" / f"rmd17_ethanol_{split}_01.npz"))
-    assert found.zero_row.energy_mae_mev == pytest.approx(energy, abs=0.1)
-    assert found.zero_row.force_mae_mev_per_a == pytest.approx(force, abs=0.1)
+    assert found.baseline.energy_mae_mev == pytest.approx(energy, abs=0.1)
+    assert found.baseline.force_mae_mev_per_a == pytest.approx(force, abs=0.1)
     assert (found.atoms, found.compositions, found.outliers) == (9000, {"C2H6O": 1000}, ())
     assert found.periodicity == {"molecule": 1000}
     assert 0.8 < found.shortest_distance.distance < 1.0
@@ -35,7 +35,7 @@ def test_outliers_and_elements_of_mptrj(real_data):
     assert len(found.elements) == 85
     assert [text.split(":")[0] for text in found.outliers] == [f"mptrj-random-1k.xyz, frame {i}" for i in (63, 768)]
     assert found.coverage["stress"].complete == 1000
-    assert found.zero_row.energy_constant.startswith("least-squares")
+    assert found.baseline.energy_constant.startswith("least-squares")
     assert found.shortest_distance.pair == "H-O"
     json.dumps(found.as_json())
 
@@ -53,8 +53,8 @@ def test_coverage_and_statistics():
     assert found.statistics.energy_per_atom_std == pytest.approx(1)
     assert found.statistics.force_norm_max == 5
     assert found.statistics.force_norm_mean == pytest.approx(10 / 5)
-    assert found.zero_row.energy_mae_mev == pytest.approx(3000)
-    assert found.zero_row.force_mae_mev_per_a == pytest.approx(1000 * 14 / 15)
+    assert found.baseline.energy_mae_mev == pytest.approx(3000)
+    assert found.baseline.force_mae_mev_per_a == pytest.approx(1000 * 14 / 15)
 
 
 def test_duplicates_are_the_same_to_a_millionth():
@@ -91,7 +91,7 @@ def test_single_atoms_and_nothing():
     atom = Frame(Structure(np.array([18]), np.zeros((1, 3))), energy=-1.0)
     found = inspect_frames([atom], SOURCE)
     assert found.shortest_distance is None
-    assert found.zero_row.energy_mae_mev == 0
+    assert found.baseline.energy_mae_mev == 0
     assert found.statistics.force_norm_max is None
     with pytest.raises(DataError, match="no structures to inspect"):
         inspect_frames([], SOURCE)

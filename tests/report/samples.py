@@ -84,7 +84,7 @@ def evaluation(frames: list[Frame], noise: float = 0.03, seed: int = 1) -> Evalu
         stress_labels=stress,
         structure_of_atom=np.repeat(np.arange(len(frames)), counts),
         numbers=np.concatenate([frame.structure.numbers for frame in frames]),
-        zero_energy=np.full(len(frames), mean),
+        baseline_energy=np.full(len(frames), mean),
     )
 
 
@@ -127,7 +127,7 @@ def inputs(sections: list[ReportSection], **changes: Any) -> ReportInputs:
         provenance={"command": "cliffordstf train config.yaml", "commit": "0123abc", "seed": 0,
                     "versions": {"torch": "2.6", "numpy": "1.26"}},
         comparison=[
-            {"name": "zero row", "energy_mae_mev": 180.2, "force_mae_mev_per_a": 905.0, "force_cosine": 0.0,
+            {"name": "baseline", "energy_mae_mev": 180.2, "force_mae_mev_per_a": 905.0, "force_cosine": 0.0,
              "parameters": 0},
             {"name": "default/small", "energy_mae_mev": 3.1, "force_mae_mev_per_a": 12.4, "force_cosine": 0.9981,
              "parameters": 193_472},

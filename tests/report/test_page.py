@@ -81,8 +81,8 @@ def test_full_page_of_real_frames(real_data: Path, tmp_path: Path) -> None:
     # Five learning curves, then six figures for each of two sets.
     assert page.counts["svg"] == 5 + 2 * 6
     assert f"{test.metrics['force_mae_mev_per_a']:.1f}" in page.text
-    assert f"{test.metrics['zero_force_mae_mev_per_a']:.0f}" in page.text
-    for words in ("zero row", "Learning curves", "Comparison", "193,472", "energy drift", "meV/Å", "0123abc"):
+    assert f"{test.metrics['baseline_force_mae_mev_per_a']:.0f}" in page.text
+    for words in ("baseline", "Learning curves", "Comparison", "193,472", "energy drift", "meV/Å", "0123abc"):
         assert words in page.text
     assert "preset: default/small" in text
     assert text.count("data-show=") == 2 * 5
@@ -173,7 +173,7 @@ def test_every_text_is_escaped(tmp_path: Path) -> None:
 def test_worse_than_the_zero_row_is_said(tmp_path: Path) -> None:
     section = samples.section("test set", samples.molecule_frames(6), noise=50.0)
     text, page = read(samples.inputs([section]), tmp_path)
-    assert "Worse than the zero row" in page.text
+    assert "Worse than the baseline" in page.text
     assert 'class="card worse"' in text
 
 

@@ -68,7 +68,7 @@ def _free_atoms(file: Path) -> dict[str, float]:
 
 
 def acac_table(results: Sequence[dict[str, Any]]) -> Table:
-    """Root mean square errors, the customary measure of this set, and those of the zero row."""
+    """Root mean square errors, the customary measure of this set, and those of the baseline."""
     title = (
         "Acetylacetone, trained at 300 K: RMSE of energy, meV / forces, meV/Å; scans: MAE of the energy above the "
         "scan's lowest point, meV"
@@ -79,7 +79,7 @@ def acac_table(results: Sequence[dict[str, Any]]) -> Table:
         name = f"{result['recipe']}, {said_length(length(result))}, seed {result['seed']}"
         table.add(name, *(_cell(result["tests"][test]) for test in TESTS))
     if rows:
-        table.add("zero row", *(_zero(rows[0]["tests"][test]) for test in TESTS))
+        table.add("baseline", *(_zero(rows[0]["tests"][test]) for test in TESTS))
     return table
 
 
@@ -93,7 +93,7 @@ def _zero(metrics: dict[str, Any]) -> str:
     if "energy_ev" in metrics:
         flat = {"energy_ev": [0.0] * len(metrics["energy_ev"]), "energy_label_ev": metrics["energy_label_ev"]}
         return f"{scan_error(flat):.0f}"
-    return f"{metrics['zero_energy_rmse_mev']:.0f} / {metrics['zero_force_rmse_mev_per_a']:.0f}"
+    return f"{metrics['baseline_energy_rmse_mev']:.0f} / {metrics['baseline_force_rmse_mev_per_a']:.0f}"
 
 
 def scan_error(metrics: dict[str, Any]) -> float:

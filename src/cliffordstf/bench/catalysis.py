@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from cliffordstf.bench.cells import Cell, divided, length_name
 from cliffordstf.bench.digests import listing_digest
-from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, sizes, split_head, spread
+from cliffordstf.bench.numbers import by_baseline, circumstances, length, passes, said_length, sizes, split_head, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import published_value
@@ -187,7 +187,7 @@ def _has_totals(path: Path) -> bool:
 
 def catalysis_tables(results: Iterable[dict[str, Any]], benchmark: str, task: str) -> list[Table]:
     """One for each protocol, kind of energy and way to take references off: these decide what knowing nothing means."""
-    groups = by_zero_row(r for r in results if (r["benchmark"], r["task"]) == (benchmark, task))
+    groups = by_baseline(r for r in results if (r["benchmark"], r["task"]) == (benchmark, task))
     return [_catalysis_table(chosen, benchmark, task, setting) for setting, chosen in groups.items()]
 
 
@@ -212,7 +212,7 @@ def _catalysis_table(chosen: Sequence[dict[str, Any]], benchmark: str, task: str
             elsewhere = _known_elsewhere(benchmark, task, mine[0]["model"], split) if is_usual else ("", "")
             cells += [cell(found) if found else "", *elsewhere]
         table.add(*cells)
-    zero = ["zero row", "", "", ""]
+    zero = ["baseline", "", "", ""]
     for split in splits:
         zero += [_zero(next(r["tests"][split] for r in chosen if split in r["tests"]), task), "", ""]
     table.add(*zero)
@@ -233,8 +233,8 @@ def _forces(metrics: list[dict[str, Any]]) -> str:
 
 
 def _zero(metrics: dict[str, Any], task: str) -> str:
-    energy = f"{metrics['zero_energy_mae_mev'] / 1000:.3f}"
-    return energy if task == "is2re" else f"{energy} / {metrics['zero_force_mae_mev_per_a'] / 1000:.4f} (0)"
+    energy = f"{metrics['baseline_energy_mae_mev'] / 1000:.3f}"
+    return energy if task == "is2re" else f"{energy} / {metrics['baseline_force_mae_mev_per_a'] / 1000:.4f} (0)"
 
 
 def _known_elsewhere(benchmark: str, task: str, model: str, split: str) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class Cell:
         """Errors on a further test set; energies themselves too if it is small, as scans are."""
         frames = load_frames(str(file), self.config.data)[0]
         dataset = Dataset(frames, result.potential.cutoff)
-        evaluation = evaluate(result.potential, dataset, BatchPlan(32, 2000), result.zero)
+        evaluation = evaluate(result.potential, dataset, BatchPlan(32, 2000), result.baseline)
         seen = sum(name in result.learned for name in fingerprints(frames))
         metrics = {**compute_metrics(evaluation), "n_also_in_training": seen}
         if len(frames) > SCAN:

@@ -63,7 +63,7 @@ class CommitteeCell:
         }
 
     def _metrics(self, directory: Path) -> dict[str, Any]:
-        """Errors of the mean on the test set, and those of the zero-information model."""
+        """Errors of the mean on the test set, and those of the baseline model."""
         setup = prepare(self.members[0].config)
         files = [directory / member.name / "model.safetensors" for member in self.members]
         committee = Committee([load_model(file)[0] for file in files])

@@ -23,7 +23,7 @@ class Column:
         head: With its unit.
         table, name: What it is called in the paper's table (`bench.paper`).
         value: Ours.
-        zero: That of the zero-information model.
+        zero: That of the baseline model.
         digits: Of ours and of the paper's.
         mean_of: Columns whose mean it is; then it has no value of its own.
     """
@@ -67,7 +67,7 @@ def layout(
         others = [published_value(column.table, model, column.name, mine[0].get("train")) for column in columns]
         if any(value is not None for value in others):
             table.add(f"{recipe}, published", *empty, *("" if value is None else f"{value:g}" for value in others))
-    table.add("zero row", *empty, *(_zero(results, column) for column in columns))
+    table.add("baseline", *empty, *(_zero(results, column) for column in columns))
     return table
 
 

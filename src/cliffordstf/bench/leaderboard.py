@@ -6,6 +6,7 @@ from typing import Any
 
 from cliffordstf.bench.numbers import (
     Length,
+    baseline_errors,
     circumstances,
     errors,
     length,
@@ -13,7 +14,6 @@ from cliffordstf.bench.numbers import (
     said_length,
     spread,
     step_rate,
-    zero_errors,
 )
 from cliffordstf.bench.paper import Printed, paper_models, paper_value
 from cliffordstf.bench.published import RMD17_MOLECULES, published_value
@@ -44,10 +44,10 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, each: Length, pro
             cells += _measured([r for r in mine if r["molecule"] == molecule])
             cells += [_paper(mine[0]["model"], molecule), _published(mine[0]["model"], molecule, train)]
         table.add(*cells)
-    zero = ["zero row", ""]
+    zero = ["baseline", ""]
     for molecule in molecules:
         metrics = next(r["metrics"] for r in chosen if r["molecule"] == molecule)
-        zero += [zero_errors(metrics), "", "", "", ""]
+        zero += [baseline_errors(metrics), "", "", "", ""]
     table.add(*zero)
     return table
 
@@ -111,7 +111,7 @@ def ablation_table(results: Iterable[dict[str, Any]], each: Length) -> Table:
             cells += [errors([r["metrics"] for r in runs]), _price(runs, each)]
         table.add(variant, *variant_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
     zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
-    table.add("zero row", "", "", "", "", "", "", *(text for zero in zeros for text in (zero_errors(zero), "")))
+    table.add("baseline", "", "", "", "", "", "", *(text for zero in zeros for text in (baseline_errors(zero), "")))
     return table
 
 

@@ -23,9 +23,9 @@ def errors(metrics: Sequence[dict[str, Any]]) -> str:
     return f"{energy} / {forces} ({cosine})"
 
 
-def zero_errors(metrics: dict[str, Any]) -> str:
-    """The same of the zero-information model: a constant energy and no forces."""
-    return f"{metrics['zero_energy_mae_mev']:.0f} / {metrics['zero_force_mae_mev_per_a']:.0f} (0)"
+def baseline_errors(metrics: dict[str, Any]) -> str:
+    """The same of the baseline model: a constant energy and no forces."""
+    return f"{metrics['baseline_energy_mae_mev']:.0f} / {metrics['baseline_force_mae_mev_per_a']:.0f} (0)"
 
 
 def passes(results: Sequence[dict[str, Any]]) -> str:
@@ -66,8 +66,8 @@ def short_commit(commit: str, digits: int = 7) -> str:
     return commit[:digits] + ("+" if commit.endswith("+") else "")
 
 
-def by_zero_row(results: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Results that one zero row is right for, by what they have in common: protocol, kind of energy and references."""
+def by_baseline(results: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Results that one baseline is right for, by what they have in common: protocol, kind of energy and references."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         reference = result["config"]["data"]["reference"]

@@ -8,7 +8,7 @@ from typing import Any
 from cliffordstf.bench.cells import Cell, divided, length_name
 from cliffordstf.bench.digests import data_digest
 from cliffordstf.bench.numbers import (
-    by_zero_row,
+    by_baseline,
     circumstances,
     length,
     passes,
@@ -80,7 +80,7 @@ def own_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
     """One for every training set, length of the runs and way to take references off."""
     tables = []
     for source, each in sorted({(result["source"], length(result)) for result in results}):
-        groups = by_zero_row(r for r in results if (r["source"], length(r)) == (source, each))
+        groups = by_baseline(r for r in results if (r["source"], length(r)) == (source, each))
         tables += [
             _table(chosen, f"{source}, {said_length(each)} each, {setting}") for setting, chosen in groups.items()
         ]
@@ -100,7 +100,7 @@ def _table(chosen: Sequence[dict[str, Any]], title: str) -> Table:
         errors = [_errors([r["tests"][split] for r in mine if split in r["tests"]]) for split in splits]
         table.add(recipe, f"{mine[0]['parameters']:,}", *errors, step_rate(mine), passes(mine))
     zeros = [_zero(next(r["tests"][split] for r in chosen if split in r["tests"])) for split in splits]
-    table.add("zero row", "", *zeros, "", "")
+    table.add("baseline", "", *zeros, "", "")
     return table
 
 
@@ -123,6 +123,6 @@ def _errors(metrics: Sequence[dict[str, Any]]) -> str:
 
 
 def _zero(metrics: dict[str, Any]) -> str:
-    energy, forces = (metrics.get(f"zero_{name}") for name in ("energy_mae_mev_per_atom", "force_mae_mev_per_a"))
+    energy, forces = (metrics.get(f"baseline_{name}") for name in ("energy_mae_mev_per_atom", "force_mae_mev_per_a"))
     said = "-" if energy is None else f"{energy:.1f}"
     return said if forces is None else f"{said} / {forces:.0f} (0)"

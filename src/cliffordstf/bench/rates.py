@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell
-from cliffordstf.bench.numbers import Length, circumstances, errors, length, said_length, sizes, spread, zero_errors
+from cliffordstf.bench.numbers import Length, baseline_errors, circumstances, errors, length, said_length, sizes, spread
 from cliffordstf.bench.protocols import sound_rate
 from cliffordstf.bench.published import RMD17_MOLECULES
 from cliffordstf.bench.rmd17 import rmd17_cell
@@ -92,7 +92,7 @@ def rates_table(results: Sequence[dict[str, Any]], what: str, each: Length) -> T
         cells = [[r for r in chosen if (r["model"], _rate(r)) == (model, rate)] for rate in rates]
         taken = sound_rate(model, "qm9" if is_scalar else "rmd17")
         table.add(model, *(_errors(runs) for runs in cells), "ours" if taken is None else f"{taken:g}")
-    table.add("zero row", *([_zero(chosen[0])] * len(rates)), "")
+    table.add("baseline", *([_zero(chosen[0])] * len(rates)), "")
     return table
 
 
@@ -105,8 +105,8 @@ def _errors(runs: Sequence[dict[str, Any]]) -> str:
 
 def _zero(result: dict[str, Any]) -> str:
     if "target" not in result:
-        return zero_errors(result["metrics"])
-    return f"{QM9[result['target']].in_unit(result['metrics']['zero_energy_mae_mev']):.3f}"
+        return baseline_errors(result["metrics"])
+    return f"{QM9[result['target']].in_unit(result['metrics']['baseline_energy_mae_mev']):.3f}"
 
 
 def rates_tables(results: Sequence[dict[str, Any]]) -> list[Table]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.cells import Cell, length_name
-from cliffordstf.bench.numbers import Length, circumstances, errors, length, passes, said_length, zero_errors
+from cliffordstf.bench.numbers import Length, baseline_errors, circumstances, errors, length, passes, said_length
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
 from cliffordstf.bench.sweep import file_name
@@ -113,7 +113,7 @@ def split_options(data: Path, molecule: str, split: int) -> list[str]:
 
 
 def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
-    """Ours by recipe and budget, published ones, and the zero row; energy MAE in meV / force MAE in meV/Å."""
+    """Ours by recipe and budget, published ones, and the baseline; energy MAE in meV / force MAE in meV/Å."""
     chosen = [result for result in results if result["train"] == train]
     columns = sorted({(length(result), result["recipe"]) for result in chosen}, key=lambda key: (key[1], key[0]))
     molecules = [molecule for molecule in RMD17_MOLECULES if any(r["molecule"] == molecule for r in chosen)]
@@ -122,13 +122,13 @@ def rmd17_table(results: Iterable[dict[str, Any]], train: int) -> Table:
     table = Table(
         f"rMD17, {train} training frames: test energy MAE, meV / force MAE, meV/Å (force cosine); "
         f"{circumstances(chosen)}",
-        ["molecule", *heads, *rmd17_models(train), "zero row"],
+        ["molecule", *heads, *rmd17_models(train), "baseline"],
     )
     for molecule in molecules:
         mine = [r for r in chosen if r["molecule"] == molecule]
         cells = [errors([r["metrics"] for r in mine if (length(r), r["recipe"]) == column]) for column in columns]
         others = [_pair(rmd17(train, model, molecule)) for model in rmd17_models(train)]
-        table.add(molecule, *cells, *others, zero_errors(mine[0]["metrics"]))
+        table.add(molecule, *cells, *others, baseline_errors(mine[0]["metrics"]))
     return table
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from cliffordstf.bench.cells import Cell, length_name
 from cliffordstf.bench.digests import listing_digest
-from cliffordstf.bench.numbers import by_zero_row, circumstances, length, passes, said_length, sizes, split_head, spread
+from cliffordstf.bench.numbers import by_baseline, circumstances, length, passes, said_length, sizes, split_head, spread
 from cliffordstf.bench.paper import paper_value
 from cliffordstf.bench.protocols import protocol_options, recipe_name
 from cliffordstf.bench.published import published_value
@@ -164,12 +164,12 @@ def _splits(benchmark: str, data: str, seed: int) -> list[str]:
 
 def scalar_tables(results: Iterable[dict[str, Any]], benchmark: str) -> list[Table]:
     """One for each protocol and way to take references off: these decide what knowing nothing means."""
-    groups = by_zero_row(results)
+    groups = by_baseline(results)
     return [_scalar_table(chosen, benchmark, setting) for setting, chosen in groups.items()]
 
 
 def _scalar_table(chosen: Sequence[dict[str, Any]], benchmark: str, setting: str) -> Table:
-    """Test MAE of every model and target, the paper's, published ones, and the zero row."""
+    """Test MAE of every model and target, the paper's, published ones, and the baseline."""
     known = TARGETS[benchmark]
     targets = [target for target in known if any(r["target"] == target for r in chosen)]
     heads = ["model", "parameters", "budget", "passes"]
@@ -185,10 +185,10 @@ def _scalar_table(chosen: Sequence[dict[str, Any]], benchmark: str, setting: str
             errors = [known[target].in_unit(r["metrics"]["energy_mae_mev"]) for r in mine if r["target"] == target]
             cells += [spread(errors, 3) if errors else "", *_known_elsewhere(mine[0]["model"], benchmark, target)]
         table.add(*cells)
-    zero = ["zero row", "", "", ""]
+    zero = ["baseline", "", "", ""]
     for target in targets:
         metrics = next(r["metrics"] for r in chosen if r["target"] == target)
-        zero += [f"{known[target].in_unit(metrics['zero_energy_mae_mev']):.3f}", "", ""]
+        zero += [f"{known[target].in_unit(metrics['baseline_energy_mae_mev']):.3f}", "", ""]
     table.add(*zero)
     return table
 

@@ -77,7 +77,7 @@ class ScalingCell(Cell):
         """What every run of a benchmark reports, with the errors after the last update in place of a test."""
         found = self._result(run)
         metrics = run.metrics.get("validation", {})
-        validation = {name: value for name, value in metrics.items() if name.startswith("zero_")}
+        validation = {name: value for name, value in metrics.items() if name.startswith("baseline_")}
         # The last weights and not the best ones: the runs are compared at equal steps.
         validation |= {
             name.removeprefix("valid_"): value for name, value in run.history[-1].items() if name.startswith("valid_")

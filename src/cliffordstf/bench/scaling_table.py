@@ -81,7 +81,7 @@ def _learned(runs: Results) -> Table:
             _with_steps(recipe, mine), _listed(sorted({run["compared_at"] for run in mine})), loss, errors, *paper
         )
     measured = [result["validation"] for result in chosen if result["validation"]]
-    table.add("zero row", "", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
+    table.add("baseline", "", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
     return table
 
 
@@ -202,9 +202,9 @@ _MEASURES = ("energy_mae_mev", "force_mae_mev_per_a", "force_cosine")
 
 def _zero(metrics: dict[str, Any]) -> dict[str, Any]:
     """Errors of a constant energy and no forces."""
-    forces = metrics.get("zero_force_mae_mev_per_a")
+    forces = metrics.get("baseline_force_mae_mev_per_a")
     cosine = None if forces is None else 0.0
-    return dict(zip(_MEASURES, (metrics.get("zero_energy_mae_mev"), forces, cosine), strict=True))
+    return dict(zip(_MEASURES, (metrics.get("baseline_energy_mae_mev"), forces, cosine), strict=True))
 
 
 def _paper_parameters(model: str) -> str:

@@ -232,4 +232,15 @@ def _read(path: Path) -> dict[str, Any]:
         values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path} is not a result file ({error}); remove it and run its job again.") from None
-    return values
+    return _present_names(values)
+
+
+def _present_names(value: Any) -> Any:
+    """Measures of the baseline were once named `zero_…`."""
+    if isinstance(value, dict):
+        return {_present_name(key): _present_names(item) for key, item in value.items()}
+    return [_present_names(item) for item in value] if isinstance(value, list) else value
+
+
+def _present_name(key: str) -> str:
+    return re.sub(r"^zero_(?=energy|force|stress)", "baseline_", key)

@@ -37,7 +37,7 @@ def inspect(
     key_virial: Annotated[str | None, typer.Option(help="Key of the virial, instead of a stress.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many structures.")] = None,
 ) -> None:
-    """Show what a file holds: format, units, elements, labels, duplicates, outliers, and the zero row."""
+    """Show what a file holds: format, units, elements, labels, duplicates, outliers, and the baseline."""
     frames, source = read_frames(
         file,
         Units(energy=units_energy, length=units_length, stress=units_stress),
@@ -58,7 +58,7 @@ def inspect(
 
 def tables(inspection: Inspection) -> list[Table]:
     """The findings as tables to print."""
-    return [_overview(inspection), _labels(inspection), _zero_row(inspection)]
+    return [_overview(inspection), _labels(inspection), _baseline(inspection)]
 
 
 def _overview(inspection: Inspection) -> Table:
@@ -116,10 +116,10 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _zero_row(inspection: Inspection) -> Table:
-    zero = inspection.zero_row
+def _baseline(inspection: Inspection) -> Table:
+    zero = inspection.baseline
     table = Table(
-        title="Zero row: errors of a model that knows nothing", caption=f"constant energy: {zero.energy_constant}"
+        title="Baseline: errors of a model that knows nothing", caption=f"constant energy: {zero.energy_constant}"
     )
     for name in ("energy MAE, meV", "energy MAE, meV/atom", "force MAE, meV/Å"):
         table.add_column(name, justify="right")

@@ -100,9 +100,9 @@ def _dynamics(result: RunResult, test_file: Path, directory: Path, steps: int) -
 def _rows(results: dict[str, RunResult]) -> list[dict[str, Any]]:
     first = next(iter(results.values())).metrics["test"]
     zero = {
-        "name": "zero row",
-        "energy_mae_mev": first["zero_energy_mae_mev"],
-        "force_mae_mev_per_a": first["zero_force_mae_mev_per_a"],
+        "name": "baseline",
+        "energy_mae_mev": first["baseline_energy_mae_mev"],
+        "force_mae_mev_per_a": first["baseline_force_mae_mev_per_a"],
         "force_cosine": 0.0,
         "parameters": 0,
     }
@@ -124,7 +124,7 @@ def _rows(results: dict[str, RunResult]) -> list[dict[str, Any]]:
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         title=f"Test set: the last {TEST_FRAMES} frames",
-        caption="zero row: constant energy, zero forces. Both models have the same recipe and training time.",
+        caption="baseline: constant energy, zero forces. Both models have the same recipe and training time.",
     )
     table.add_column("model", no_wrap=True)
     for column in ("energy MAE meV", "force MAE meV/Å", "force cosine", "parameters"):

@@ -34,7 +34,7 @@ def eval_command(
     key_forces: Annotated[str | None, typer.Option(help="Name of the force label.")] = None,
     key_stress: Annotated[str | None, typer.Option(help="Name of the stress label.")] = None,
 ) -> None:
-    """Evaluate a model on labelled structures; the zero row is a constant energy per element and zero forces."""
+    """Evaluate a model on labelled structures; the baseline is a constant energy per element and zero forces."""
     console = Console()
     potential, info = open_model(model)
     frames, source = read_frames(

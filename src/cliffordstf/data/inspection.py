@@ -1,4 +1,4 @@
-"""What is in a data set: sizes, elements, labels and their spread, duplicates, outliers, and the zero row."""
+"""What is in a data set: sizes, elements, labels and their spread, duplicates, outliers, and the baseline."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ class ShortestDistance:
 
 
 @dataclass(frozen=True)
-class ZeroRow:
+class Baseline:
     """Mean absolute errors of a model that knows nothing: a constant energy and zero forces.
 
     Attributes:
@@ -94,7 +94,7 @@ class Inspection:
     duplicates: tuple[tuple[str, ...], ...]
     outliers: tuple[str, ...]
     shortest_distance: ShortestDistance | None
-    zero_row: ZeroRow
+    baseline: Baseline
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""
@@ -134,7 +134,7 @@ def inspect_frames(frames: list[Frame], source: Source) -> Inspection:
         duplicates=tuple(_duplicates(frames)),
         outliers=(*overlaps, *_force_outliers(frames), *_energy_outliers(frames)),
         shortest_distance=shortest,
-        zero_row=_zero_row(frames),
+        baseline=_baseline(frames),
     )
 
 
@@ -273,12 +273,12 @@ def _shortest_distance(frames: list[Frame]) -> tuple[ShortestDistance | None, li
     return best, overlaps
 
 
-def _zero_row(frames: list[Frame]) -> ZeroRow:
+def _baseline(frames: list[Frame]) -> Baseline:
     labelled, energies = _with_energy(frames)
     forces = _finite_forces(frames)
     force_mae = _or_none(np.abs(forces) * MEV, np.mean)
     if not labelled:
-        return ZeroRow(None, None, "no energies", force_mae)
+        return Baseline(None, None, "no energies", force_mae)
     formulas = np.array([_formula(frame.structure) for frame in labelled])
     names, kind = np.unique(formulas, return_inverse=True)
     if 2 * len(names) <= len(labelled) or len(labelled) == 1:
@@ -290,4 +290,4 @@ def _zero_row(frames: list[Frame]) -> ZeroRow:
         which = "least-squares energy of each element"
     error = np.abs(energies - constant) * MEV
     sizes = np.array([len(frame.structure) for frame in labelled])
-    return ZeroRow(float(error.mean()), float((error / sizes).mean()), which, force_mae)
+    return Baseline(float(error.mean()), float((error / sizes).mean()), which, force_mae)

@@ -21,24 +21,24 @@ class Panel:
         title: What it shows, for captions.
         axis: Label of its axis, with the unit.
         suffix: Columns whose names end so belong to it; what comes before names the curve (`train`, `valid`).
-        zero_metric: Metric that holds the same error of the zero-information model.
+        baseline_metric: Metric that holds the same error of the baseline model.
         one_minus: Show the distance from 1, as fits cosines.
     """
 
     title: str
     axis: str
     suffix: str
-    zero_metric: str | None = None
+    baseline_metric: str | None = None
     one_minus: bool = False
 
 
 PANELS = (
     Panel("Loss", "loss", "loss"),
-    Panel("Energy error", "energy MAE (meV)", "energy_mae_mev", "zero_energy_mae_mev"),
-    Panel("Energy error", "energy MAE (meV/atom)", "energy_mae_mev_per_atom", "zero_energy_mae_mev_per_atom"),
-    Panel("Force error", "force MAE (meV/Å)", "force_mae_mev_per_a", "zero_force_mae_mev_per_a"),
+    Panel("Energy error", "energy MAE (meV)", "energy_mae_mev", "baseline_energy_mae_mev"),
+    Panel("Energy error", "energy MAE (meV/atom)", "energy_mae_mev_per_atom", "baseline_energy_mae_mev_per_atom"),
+    Panel("Force error", "force MAE (meV/Å)", "force_mae_mev_per_a", "baseline_force_mae_mev_per_a"),
     Panel("Force direction", "1 − force cosine", "force_cosine", one_minus=True),
-    Panel("Stress error", "stress MAE (meV/Å³)", "stress_mae_mev_per_a3", "zero_stress_mae_mev_per_a3"),
+    Panel("Stress error", "stress MAE (meV/Å³)", "stress_mae_mev_per_a3", "baseline_stress_mae_mev_per_a3"),
     Panel("Learning rate", "learning rate", "learning_rate"),
 )
 
@@ -72,7 +72,7 @@ def number(value: Any) -> float:
 
 
 def draw_curve(axes: Axes, history: History, panel: Panel, zero: float | None = None) -> None:
-    """One panel; `zero` is the error of the zero-information model in the panel's unit."""
+    """One panel; `zero` is the error of the baseline model in the panel's unit."""
     curves = _curves(history, panel)
     if not curves:
         say(axes, "no training history")
@@ -86,7 +86,7 @@ def draw_curve(axes: Axes, history: History, panel: Panel, zero: float | None = 
         marker = "o" if drawn.sum() < 30 else None
         axes.plot(epochs[drawn], values[drawn], color=colour, label=label, marker=marker, markersize=3)
     if zero is not None:
-        axes.axhline(zero, color=SECOND, linestyle="--", linewidth=1.2, label="zero row")
+        axes.axhline(zero, color=SECOND, linestyle="--", linewidth=1.2, label="baseline")
     if len(curves) > 1 or zero is not None:
         axes.legend(fontsize=8)
     axes.set_xlabel("epoch")
@@ -95,5 +95,5 @@ def draw_curve(axes: Axes, history: History, panel: Panel, zero: float | None = 
 
 
 def _colours(count: int) -> list[str]:
-    # Orange stays free for the zero row.
+    # Orange stays free for the baseline.
     return ([ACCENT, THIRD, MUTED, "#8a5fc2", "#b8a021"] * (count // 5 + 1))[:count]

@@ -1,4 +1,4 @@
-"""Headline numbers, each beside the zero-information model, and tables of measures."""
+"""Headline numbers, each beside the baseline, and tables of measures."""
 
 from dataclasses import dataclass, replace
 from html import escape
@@ -34,9 +34,9 @@ class Measure:
             return "–" if value is None else f"{100 * value:.1f}"
         return significant(value)
 
-    def is_worse(self, metrics: dict[str, Any], zero_metrics: dict[str, Any]) -> bool:
+    def is_worse(self, metrics: dict[str, Any], baseline_metrics: dict[str, Any]) -> bool:
         """Whether the model knows less than nothing."""
-        value, zero = self.value(metrics), self.value(zero_metrics)
+        value, zero = self.value(metrics), self.value(baseline_metrics)
         if value is None or zero is None:
             return False
         if self.kind == "cosine":
@@ -66,11 +66,11 @@ _ON_CARDS = (
 )
 
 
-def zero_row(evaluation: Evaluation) -> dict[str, Any]:
-    """The same measures of the zero-information model; zero forces have no direction, so their cosine counts as 0."""
+def baseline_measures(evaluation: Evaluation) -> dict[str, Any]:
+    """The same measures of the baseline model; zero forces have no direction, so their cosine counts as 0."""
     zero = replace(
         evaluation,
-        energy=evaluation.zero_energy,
+        energy=evaluation.baseline_energy,
         forces=np.zeros_like(evaluation.forces),
         stress=np.zeros_like(evaluation.stress),
     )
@@ -81,32 +81,32 @@ def zero_row(evaluation: Evaluation) -> dict[str, Any]:
 def cards(section: ReportSection) -> str:
     """The most important numbers of a section in large type."""
     shown = [measure for measure in MEASURES if measure.key in _ON_CARDS and measure.value(section.metrics) is not None]
-    zero = zero_row(section.evaluation)
+    zero = baseline_measures(section.evaluation)
     return '<div class="cards">' + "".join(_card(measure, section.metrics, zero) for measure in shown) + "</div>"
 
 
-def _card(measure: Measure, metrics: dict[str, Any], zero_metrics: dict[str, Any]) -> str:
-    value, zero = measure.value(metrics), measure.value(zero_metrics)
-    worse = measure.is_worse(metrics, zero_metrics)
+def _card(measure: Measure, metrics: dict[str, Any], baseline_metrics: dict[str, Any]) -> str:
+    value, zero = measure.value(metrics), measure.value(baseline_metrics)
+    worse = measure.is_worse(metrics, baseline_metrics)
     remark = ""
     if worse:
-        remark = '<span class="bad">worse than the zero row</span>'
+        remark = '<span class="bad">worse than the baseline</span>'
     elif measure.kind == "error" and value and zero:
         remark = f"<span>{significant(zero / value, 2)}× smaller</span>"
     unit = f" <small>{escape(measure.unit)}</small>" if measure.unit else ""
     return (
         f'<div class="card{" worse" if worse else ""}"><h3>{escape(measure.name)}</h3>'
         f'<p class="value">{escape(measure.text(value))}{unit}</p>'
-        f'<p class="zero"><span>zero row {escape(measure.text(zero))}</span>{remark}</p></div>'
+        f'<p class="zero"><span>baseline {escape(measure.text(zero))}</span>{remark}</p></div>'
     )
 
 
 def measures_table(section: ReportSection) -> str:
-    """Every measure of a section that has a value, beside the zero row."""
+    """Every measure of a section that has a value, beside the baseline."""
     rows = []
-    zero_metrics = zero_row(section.evaluation)
+    baseline_metrics = baseline_measures(section.evaluation)
     for measure in MEASURES:
-        value, zero = measure.value(section.metrics), measure.value(zero_metrics)
+        value, zero = measure.value(section.metrics), measure.value(baseline_metrics)
         if value is None:
             continue
         rows.append(
@@ -126,17 +126,17 @@ def measures_table(section: ReportSection) -> str:
             f"Thresholds: energy of a structure within {limits['energy_ev'] * 1000:g} meV, each force component within "
             f"{limits['force_ev_per_a'] * 1000:g} meV/Å."
         )
-    return table(["measure", "model", "zero row", "unit"], rows, caption=caption)
+    return table(["measure", "model", "baseline", "unit"], rows, caption=caption)
 
 
 def warnings(section: ReportSection) -> str:
     """Call-outs for what must not be overlooked."""
     messages = []
-    zero_metrics = zero_row(section.evaluation)
-    worse = [measure.name for measure in MEASURES if measure.is_worse(section.metrics, zero_metrics)]
+    baseline_metrics = baseline_measures(section.evaluation)
+    worse = [measure.name for measure in MEASURES if measure.is_worse(section.metrics, baseline_metrics)]
     if worse:
         messages.append(
-            f"Worse than the zero row, which predicts a constant energy and zero forces: {', '.join(worse)}."
+            f"Worse than the baseline, which predicts a constant energy and zero forces: {', '.join(worse)}."
         )
     energies, forces = unusable_predictions(section.evaluation)
     if energies or forces:

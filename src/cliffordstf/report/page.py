@@ -65,8 +65,8 @@ def report_html(inputs: ReportInputs) -> str:
 {_extra(inputs)}
 {_appendix(inputs)}
 </main>
-<footer>Energies in meV, forces in meV/Å, stress in meV/Å³ unless said otherwise. The zero row is the
-zero-information model: a constant energy per composition, zero forces, zero stress.</footer>
+<footer>Energies in meV, forces in meV/Å, stress in meV/Å³ unless said otherwise. The baseline
+predicts a constant energy per element, zero forces, zero stress.</footer>
 <script>
 "use strict";
 (() => {{
@@ -88,7 +88,7 @@ def _header(inputs: ReportInputs) -> str:
         first = inputs.sections[0]
         counts = f"{len(first.evaluation.frames):,} structures, {len(first.evaluation.numbers):,} atoms"
         parts.append(f'<p class="lead">Errors on <strong>{escape(first.title)}</strong> ({counts}), ')
-        parts.append("each beside the zero row: a constant energy and zero forces.</p>")
+        parts.append("each beside the baseline: a constant energy and zero forces.</p>")
         parts.append(cards(first))
     parts += [f'<p class="note">{escape(note)}</p>' for note in inputs.notes]
     parts.append(_navigation(inputs))
@@ -123,11 +123,11 @@ def _learning(inputs: ReportInputs) -> str:
     reference = validation_section(inputs.sections)
     figures = []
     for panel in panels:
-        zero = reference.metrics.get(panel.zero_metric) if reference and panel.zero_metric else None
+        zero = reference.metrics.get(panel.baseline_metric) if reference and panel.baseline_metric else None
         draw = partial(draw_curve, history=inputs.history, panel=panel, zero=zero)
         caption = f"{panel.title} by epoch."
         if zero is not None and reference is not None:
-            caption += f" Dashed: the zero row on {reference.title}."
+            caption += f" Dashed: the baseline on {reference.title}."
         figures.append(figure(svg_figure(draw, f"{panel.axis} by epoch", (4.0, 3.0)), caption))
     return (
         f'<section id="learning"><h2>Learning curves <small>{len(inputs.history):,} validations</small></h2>'

@@ -24,7 +24,7 @@ def draw_energy_parity(axes: Axes, evaluation: Evaluation) -> None:
     """Energy per atom, relative to the mean of the labels."""
     atoms = evaluation.atoms_per_structure
     label, found, zero = (
-        values / atoms for values in (evaluation.energy_label, evaluation.energy, evaluation.zero_energy)
+        values / atoms for values in (evaluation.energy_label, evaluation.energy, evaluation.baseline_energy)
     )
     known = np.isfinite(label) & np.isfinite(found)
     if not known.any():
@@ -34,10 +34,10 @@ def draw_energy_parity(axes: Axes, evaluation: Evaluation) -> None:
     in_mev = float(np.ptp(label)) < 2.0
     scale, unit = (MEV, "meV/atom") if in_mev else (1.0, "eV/atom")
     centre = label.mean()
-    zero_error = np.abs(zero - label)[np.isfinite(zero)]
+    baseline_error = np.abs(zero - label)[np.isfinite(zero)]
     _parity(axes, (label - centre) * scale, (found - centre) * scale)
     error = np.abs(found - label).mean()
-    _corner(axes, error * MEV, zero_error.mean() * MEV if len(zero_error) else None, "meV/atom")
+    _corner(axes, error * MEV, baseline_error.mean() * MEV if len(baseline_error) else None, "meV/atom")
     axes.set_xlabel(f"reference energy − mean ({unit})")
     axes.set_ylabel(f"predicted energy − mean ({unit})")
 
@@ -104,7 +104,7 @@ def _density(axes: Axes, label: FloatArray, found: FloatArray, low: float, high:
 def _corner(axes: Axes, error: float, zero: float | None, unit: str) -> None:
     lines = [f"MAE {significant(error)} {unit}"]
     if zero is not None:
-        lines.append(f"zero row {significant(zero)}")
+        lines.append(f"baseline {significant(zero)}")
     axes.text(0.03, 0.97, "\n".join(lines), ha="left", va="top", color=INK, transform=axes.transAxes, zorder=5)
 
 
@@ -150,12 +150,12 @@ def draw_elements(axes: Axes, per_element: dict[str, dict[str, Any]]) -> None:
         say(axes, "no force labels")
         return
     error = _column([per_element[name] for name in names], "force_mae_mev_per_a")
-    zero = _column([per_element[name] for name in names], "zero_force_mae_mev_per_a")
+    zero = _column([per_element[name] for name in names], "baseline_force_mae_mev_per_a")
     places = np.arange(len(names))[::-1]
     log_axis(axes, "x", np.concatenate([error, zero]))
     axes.hlines(places, error, zero, color=GRID, linewidth=3)
     axes.scatter(error, places, s=34, color=ACCENT, zorder=3, label="model")
-    axes.scatter(zero, places, s=34, facecolors="none", edgecolors=SECOND, linewidths=1.4, zorder=3, label="zero row")
+    axes.scatter(zero, places, s=34, facecolors="none", edgecolors=SECOND, linewidths=1.4, zorder=3, label="baseline")
     axes.set_yticks(places, names)
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.grid(visible=False, axis="y")

@@ -82,12 +82,12 @@ def _group_details(section: ReportSection, group: str) -> str:
             Cell(name),
             number_cell(row.get("n_atoms"), f"{row.get('n_atoms', 0):,}"),
             number_cell(row.get("force_mae_mev_per_a")),
-            number_cell(row.get("zero_force_mae_mev_per_a")),
+            number_cell(row.get("baseline_force_mae_mev_per_a")),
             number_cell(row.get("force_cosine"), cosine_text(row.get("force_cosine"))),
         ]
         for name, row in found.items()
     ]
-    headers = [group, "atoms", "force MAE (meV/Å)", "zero row (meV/Å)", "force cosine"]
+    headers = [group, "atoms", "force MAE (meV/Å)", "baseline (meV/Å)", "force cosine"]
     return f"<details><summary>Numbers by {group}</summary>{table(headers, rows, sortable=True)}</details>"
 
 

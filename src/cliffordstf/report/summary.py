@@ -49,7 +49,7 @@ def _draw_learning(axes: Axes, inputs: ReportInputs) -> None:
         return
     panel = min(panels, key=lambda item: _PREFERRED.index(item.title) if item.title in _PREFERRED else 9)
     reference = validation_section(inputs.sections)
-    zero = reference.metrics.get(panel.zero_metric) if reference and panel.zero_metric else None
+    zero = reference.metrics.get(panel.baseline_metric) if reference and panel.baseline_metric else None
     draw_curve(axes, inputs.history, panel, zero)
 
 

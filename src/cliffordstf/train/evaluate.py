@@ -16,16 +16,16 @@ from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.train.evaluation import Evaluation
 
 
-class ZeroModel(Protocol):
-    """Energies of the zero-information model."""
+class BaselineModel(Protocol):
+    """Energies of the baseline model."""
 
     def __call__(self, dataset: Dataset) -> FloatArray:
         """eV, (frames,)."""
         ...
 
 
-def constant_energy(train: Dataset, references: References) -> ZeroModel:
-    """The zero-information energy: free atoms plus the training set's mean of what is left per atom.
+def constant_energy(train: Dataset, references: References) -> BaselineModel:
+    """The baseline energy: free atoms plus the training set's mean of what is left per atom.
 
     For structures of one composition this is the mean energy of the training set.
     """
@@ -39,7 +39,7 @@ def constant_energy(train: Dataset, references: References) -> ZeroModel:
 
 
 def own_constant_energy(dataset: Dataset) -> FloatArray:
-    """The zero row without a training set: a least-squares fit of energies per element to the data themselves.
+    """The baseline without a training set: a least-squares fit of energies per element to the data themselves.
 
     Where so few structures, or so many compositions, leave a fit without error, it says nothing: the mean energy per
     atom is taken instead.
@@ -69,7 +69,7 @@ def evaluate(
     potential: Potential | Committee,
     dataset: Dataset,
     plan: BatchPlan,
-    zero: ZeroModel = own_constant_energy,
+    baseline: BaselineModel = own_constant_energy,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Predict every frame of a data set, in evaluation mode: without dropout, without touching running statistics.
@@ -80,7 +80,7 @@ def evaluate(
         potential: The potential, or several as one.
         dataset: Labelled structures.
         plan: How to batch them.
-        zero: Energies of the zero-information model.
+        baseline: Energies of the baseline model.
         progress: Called with the number of structures done after each batch.
     """
     device = potential.species_of_number.device
@@ -106,7 +106,7 @@ def evaluate(
         stress_labels=_join([labels.stress for _, labels in found]),
         structure_of_atom=np.repeat(np.arange(len(dataset)), atoms),
         numbers=np.concatenate([frame.structure.numbers for frame in dataset.frames]),
-        zero_energy=zero(dataset),
+        baseline_energy=baseline(dataset),
     )
 
 

@@ -20,7 +20,7 @@ class Evaluation:
         stress, stress_labels: eV/Å³, (structures, 3, 3).
         structure_of_atom: (all atoms,).
         numbers: Atomic numbers, (all atoms,).
-        zero_energy: Energy of the zero-information model, the training set's mean energy per composition or free-atom
+        baseline_energy: Energy of the baseline model, the training set's mean energy per composition or free-atom
             sum plus mean, eV, (structures,).
     """
 
@@ -33,7 +33,7 @@ class Evaluation:
     stress_labels: FloatArray
     structure_of_atom: NDArray[np.int64]
     numbers: NDArray[np.int64]
-    zero_energy: FloatArray
+    baseline_energy: FloatArray
 
     @property
     def atoms_per_structure(self) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import check_model, load_checkpoint, model_options, save_checkpoint
 from cliffordstf.train.config import FEW_STRUCTURES, TrainConfig
-from cliffordstf.train.evaluate import ZeroModel, evaluate
+from cliffordstf.train.evaluate import BaselineModel, evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer
@@ -67,7 +67,7 @@ class Trainer:
         train, valid: Data; without validation data the last weights are the best.
         plan: How to batch.
         config: The run's config.
-        zero: Energies of the zero-information model, for the validation metrics.
+        baseline: Energies of the baseline model, for the validation metrics.
         checkpoint: File to write checkpoints to.
         hooks: What to tell the outside.
     """
@@ -79,12 +79,12 @@ class Trainer:
         valid: Dataset,
         plan: BatchPlan,
         config: TrainConfig,
-        zero: ZeroModel,
+        baseline: BaselineModel,
         checkpoint: Path,
         hooks: Hooks,
     ) -> None:
         self.potential, self.train, self.valid = potential, train, valid
-        self.plan, self.config, self.zero, self.checkpoint, self.hooks = plan, config, zero, checkpoint, hooks
+        self.plan, self.config, self.baseline, self.checkpoint, self.hooks = plan, config, baseline, checkpoint, hooks
         self._batches = -(-len(train) // plan.size)
         self.epochs = most_epochs(config.epochs, len(train))
         steps = None if self.epochs is None else self.epochs * self._batches
@@ -307,7 +307,7 @@ class Trainer:
         if len(self.valid) == 0:
             return {}
         plan = BatchPlan(4 * self.plan.size, self.plan.max_atoms, self.plan.max_edges)
-        metrics = compute_metrics(evaluate(self.potential, self.valid, plan, self.zero))
+        metrics = compute_metrics(evaluate(self.potential, self.valid, plan, self.baseline))
         names = ("energy_mae_mev", "energy_mae_mev_per_atom", "force_mae_mev_per_a", "force_cosine")
         return {f"valid_{name}": metrics[name] for name in (*names, "stress_mae_mev_per_a3")}
 

@@ -1,4 +1,4 @@
-"""Error measures, each beside that of the zero-information model (constant energy, zero forces).
+"""Error measures, each beside that of the baseline model (constant energy, zero forces).
 
 Energies are compared in meV, forces in meV/Å, stress in meV/Å³. Thresholds of EwT and EFwT are in eV and eV/Å.
 """
@@ -52,16 +52,16 @@ def _scaled(value: float | None, power: float = 1.0) -> float | None:
 def _energy_metrics(evaluation: Evaluation) -> dict[str, Any]:
     labels = evaluation.energy_label
     error = evaluation.energy - labels
-    zero = evaluation.zero_energy - labels
+    zero = evaluation.baseline_energy - labels
     atoms = evaluation.atoms_per_structure
     return {
         "energy_mae_mev": _scaled(_mean(np.abs(error), labels)),
         "energy_rmse_mev": _scaled(_mean(error**2, labels), 0.5),
         "energy_mae_mev_per_atom": _scaled(_mean(np.abs(error) / atoms, labels)),
         "energy_rmse_mev_per_atom": _scaled(_mean((error / atoms) ** 2, labels), 0.5),
-        "zero_energy_mae_mev": _scaled(_mean(np.abs(zero), labels)),
-        "zero_energy_rmse_mev": _scaled(_mean(zero**2, labels), 0.5),
-        "zero_energy_mae_mev_per_atom": _scaled(_mean(np.abs(zero) / atoms, labels)),
+        "baseline_energy_mae_mev": _scaled(_mean(np.abs(zero), labels)),
+        "baseline_energy_rmse_mev": _scaled(_mean(zero**2, labels), 0.5),
+        "baseline_energy_mae_mev_per_atom": _scaled(_mean(np.abs(zero) / atoms, labels)),
     }
 
 
@@ -99,8 +99,8 @@ def _force_metrics(evaluation: Evaluation) -> dict[str, Any]:
         "force_rmse_mev_per_a": _scaled(_mean(error**2, labels), 0.5),
         "force_cosine": _mean(cosine, size),
         "force_cosine_by_magnitude": bins,
-        "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(labels), labels)),
-        "zero_force_rmse_mev_per_a": _scaled(_mean(labels**2, labels), 0.5),
+        "baseline_force_mae_mev_per_a": _scaled(_mean(np.abs(labels), labels)),
+        "baseline_force_rmse_mev_per_a": _scaled(_mean(labels**2, labels), 0.5),
     }
 
 
@@ -110,7 +110,7 @@ def _stress_metrics(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "stress_mae_mev_per_a3": _scaled(_mean(np.abs(error), labels)),
         "stress_rmse_mev_per_a3": _scaled(_mean(error**2, labels), 0.5),
-        "zero_stress_mae_mev_per_a3": _scaled(_mean(np.abs(labels), labels)),
+        "baseline_stress_mae_mev_per_a3": _scaled(_mean(np.abs(labels), labels)),
     }
 
 
@@ -153,6 +153,6 @@ def _by_group(
             "n_atoms": int(here.sum()),
             "force_mae_mev_per_a": _scaled(_mean(error[here], labels[here])),
             "force_cosine": _mean(cosine[here], labels[here].sum(axis=1)),
-            "zero_force_mae_mev_per_a": _scaled(_mean(np.abs(labels[here]), labels[here])),
+            "baseline_force_mae_mev_per_a": _scaled(_mean(np.abs(labels[here]), labels[here])),
         }
     return result

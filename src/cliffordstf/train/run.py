@@ -18,7 +18,7 @@ from cliffordstf.model.shipped import resolve
 from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_run_config, to_yaml
-from cliffordstf.train.evaluate import ZeroModel, constant_energy, evaluate
+from cliffordstf.train.evaluate import BaselineModel, constant_energy, evaluate
 from cliffordstf.train.evaluation import Evaluation
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.metrics import compute_metrics
@@ -63,7 +63,7 @@ class RunResult:
         metrics: The same by name, as `compute_metrics` gives them.
         history: One row per validation.
         provenance: Where it comes from.
-        zero: Energies of the zero-information model of its training set, for the evaluation of further test sets.
+        baseline: Energies of the baseline model of its training set, for the evaluation of further test sets.
         learned: Fingerprints of its training set, to tell further test sets from it.
     """
 
@@ -73,7 +73,7 @@ class RunResult:
     metrics: dict[str, dict[str, Any]]
     history: list[dict[str, Any]]
     provenance: dict[str, Any]
-    zero: ZeroModel
+    baseline: BaselineModel
     learned: frozenset[str]
 
 
@@ -115,7 +115,7 @@ def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) 
     # Kernels that are not built yet are built now: the time of the first step counts.
     weight = next(setup.potential.parameters())
     kernel_name(weight.device, weight.dtype)
-    zero = constant_energy(setup.train, setup.references)
+    baseline = constant_energy(setup.train, setup.references)
     provenance = _provenance(config, setup)
     best = directory / "best.safetensors"
     writer = _tensorboard(directory) if parallel.is_main() else None
@@ -143,7 +143,7 @@ def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) 
         setup.valid,
         setup.plan,
         config,
-        zero,
+        baseline,
         directory / "last.ckpt",
         Hooks(step=stepped, validated=validated, best=keep_best),
     )
@@ -155,17 +155,17 @@ def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) 
     if not finished or not parallel.is_main():
         return None
     provenance = {**provenance, "passes": round(trainer.passes(), 3)}
-    return _finish(setup, zero, directory, trainer.progress, provenance)
+    return _finish(setup, baseline, directory, trainer.progress, provenance)
 
 
 def _finish(
-    setup: Setup, zero: ZeroModel, directory: Path, progress: Progress, provenance: dict[str, Any]
+    setup: Setup, baseline: BaselineModel, directory: Path, progress: Progress, provenance: dict[str, Any]
 ) -> RunResult:
     """Evaluate the best weights, once, and write the model with what was found."""
     potential, _ = load_model(directory / "best.safetensors")
     plan = BatchPlan(4 * setup.plan.size, setup.plan.max_atoms, setup.plan.max_edges)
     sets: dict[str, Dataset] = {"validation": setup.valid, "test": setup.test}
-    evaluations = {n: evaluate(potential, data, plan, zero) for n, data in sets.items() if len(data)}
+    evaluations = {n: evaluate(potential, data, plan, baseline) for n, data in sets.items() if len(data)}
     metrics = {name: compute_metrics(evaluation) for name, evaluation in evaluations.items()}
     provenance = {
         **provenance,
@@ -179,7 +179,7 @@ def _finish(
     report = {"provenance": provenance, **metrics}
     (directory / "metrics.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return RunResult(
-        directory, potential, evaluations, metrics, progress.history, provenance, zero, setup.splits.learned
+        directory, potential, evaluations, metrics, progress.history, provenance, baseline, setup.splits.learned
     )
 
 
@@ -193,8 +193,8 @@ def headline(metrics: dict[str, Any]) -> dict[str, Any]:
         "force_rmse_mev_per_a",
         "force_cosine",
         "stress_mae_mev_per_a3",
-        "zero_energy_mae_mev",
-        "zero_force_mae_mev_per_a",
+        "baseline_energy_mae_mev",
+        "baseline_force_mae_mev_per_a",
     )
     return {name: metrics[name] for name in names if metrics.get(name) is not None}
 

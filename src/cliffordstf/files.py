@@ -1,10 +1,12 @@
 """Writing files so that a kill or a full disk never leaves half of one behind; locks between processes."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cliffordstf.errors import FileWriteError
 
@@ -37,6 +39,16 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         raise FileWriteError(
             f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
         ) from error
+
+
+def write_json(path: Path, values: Any) -> None:
+    """Write plain values as JSON, with folders that are made if need be."""
+    text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from ase.calculators.emt import EMT
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.committee import APART, committee
 from cliffordstf.bench.sweep import Sweep
-from cliffordstf.model.committee import Committee
+from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import load_model
 from cliffordstf.train.config import load_config
 
@@ -53,7 +53,7 @@ def test_the_result_is_that_of_the_mean(cell, tmp_path):
     assert members[0]["force_mae_mev_per_a"] != members[1]["force_mae_mev_per_a"]
     assert found["committee"] == 2
     assert found["commit"]
-    potential = Committee(
+    potential = Ensemble(
         [load_model(tmp_path / "work" / pair.name / f"member{k}" / "model.safetensors")[0] for k in (0, 1)]
     )
     frames = ase.io.read(tmp_path / "test.extxyz", ":")

@@ -12,7 +12,6 @@ from cliffordstf.data.readers.qm9 import TARGETS
 from cliffordstf.data.units import LabelKeys
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.model.file import load_model, save_model
-from cliffordstf.train.evaluate import constant_energy
 from cliffordstf.train.setup import load_splits, prepare
 
 SMALL = ["--recipe", "tiny", "model.preset=default/small", "model.channels=4", "epochs=3"]
@@ -108,7 +107,7 @@ def test_the_papers_targets_are_z_scores(molecules, tmp_path, target):
     assert not reference.energies.any()
     assert float(reference.constant) == pytest.approx(labels.mean())
     assert float(reference.scale) == pytest.approx(labels.std(), rel=1e-6)
-    zero = constant_energy(setup.train, setup.references)(setup.test)
+    zero = setup.baseline(setup.test.frames)
     assert zero == pytest.approx(np.full(len(setup.test), labels.mean()))
     loaded, _ = load_model(save_model(setup.potential, tmp_path / "m.safetensors"))
     structure = setup.splits.test[0].structure

@@ -79,15 +79,15 @@ def test_errors_name_file_and_structure_and_leave_no_output(app, model, tmp_path
         return RUNNER.invoke(app, command).exception
 
     assert isinstance(error(), DataError)
-    assert "there is no file" in str(error())
+    assert "does not exist" in str(error())
     write(source, [molecule("H2O"), molecule("NH3")])
     assert isinstance(error(), UnknownElementError)
-    assert "in.extxyz, structure 1 (H3N) holds N" in str(error())
+    assert "in.extxyz, frame 1 holds N" in str(error())
     broken = molecule("H2O")
     broken.positions[0] = np.nan
     write(source, [molecule("H2O"), broken])
     assert isinstance(error(), StructureError)
-    assert "structure 1" in str(error())
+    assert "frame 1" in str(error())
     source.write_text("3\nbroken\nH 0 0\n")
     assert isinstance(error(), DataError)
     assert "cannot read structure 0" in str(error())

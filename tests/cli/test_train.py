@@ -24,7 +24,7 @@ def test_train_prints_labels_errors_and_where_things_are(trained):
     directory, output = trained
     assert "with forces" in output
     assert "baseline" in output
-    assert "force MAE, meV/Å" in output
+    assert "forces, meV/Å" in output
     for name in ("model.safetensors", "summary.png", "report/index.html"):
         assert (directory / name).is_file()
 
@@ -58,7 +58,7 @@ def test_a_finished_run_can_be_made_longer(trained):
 
 
 def test_show_config_and_schema():
-    shown = RUNNER.invoke(app, ["train", "--show-config", "my.extxyz", "model.lmax=3"])
+    shown = RUNNER.invoke(app, ["train", "--show-config", "model.lmax=3"])
     assert "lmax: 3" in shown.output
     assert "learning_rate:" in shown.output
     schema = json.loads(RUNNER.invoke(app, ["train", "--schema"]).output)

@@ -20,10 +20,12 @@ def test_mlearn_stress_has_the_sign_and_order_of_the_forces(real_data, element, 
     """A pair potential fitted to forces alone predicts every component of the stress, sign, order and size."""
     frames, source = read_frames(real_data / "mlearn" / f"{element}_training.json")
     assert source.units["stress"] == "-kbar"
-    assert source.warnings == ()
+    assert len(source.warnings) == 2
     centres = np.linspace(2.0, cutoff, 16)
     force_rows, force_labels, virials, stresses = [], [], [], []
     for frame in frames[::4]:
+        if not np.isfinite(frame.stress).all():  # the order of its shear components could not be established
+            continue
         structure = frame.structure
         edges = neighbour_list(structure, cutoff)
         vectors = edge_vectors(structure.positions, structure.cell, edges)
@@ -47,13 +49,12 @@ def test_mlearn_stress_has_the_sign_and_order_of_the_forces(real_data, element, 
 
 def test_mlearn_values_and_the_warnings_for_wrong_stress(real_data):
     path = real_data / "mlearn/Si_training.json"
-    stress = read_frames(path, limit=1)[0][0].stress / (-0.1 * GPa)
+    stress = read_frames(path)[0][0].stress / (-0.1 * GPa)
     np.testing.assert_allclose(stress[[0, 1, 2], [0, 1, 2]], [-6.58094686, -9.63365488, -2.75897261])
-    np.testing.assert_allclose(stress[[0, 1, 0], [1, 2, 2]], [9.08682588, -1.60618898, -5.41948494])
+    np.testing.assert_allclose(stress[[0, 0, 1], [1, 2, 2]], [9.08682588, -1.60618898, -5.41948494])
     assert any("sign is probably that of VASP" in text for text in read_frames(path, Units(stress="kbar"))[1].warnings)
     wrong_unit = read_frames(path, Units(stress="-eV/Å³"))[1].warnings
-    assert len(wrong_unit) == 1
-    assert "if they are in kbar or GPa" in wrong_unit[0]
+    assert sum("if they are in GPa, kbar or bar" in text for text in wrong_unit) == 1
 
 
 POSITIONS = np.arange(18.0).reshape(2, 3, 3)

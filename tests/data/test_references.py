@@ -57,7 +57,7 @@ def test_an_atom_in_a_large_periodic_box_is_isolated():
 
 def test_given_energies_must_cover_every_element():
     assert find_references([frame([1, 1])], (1,), {1: -13.6}).energies == {1: -13.6}
-    with pytest.raises(DataError, match="no free-atom energy was given for C, O"):
+    with pytest.raises(DataError, match="no isolated-atom energy was given for C, O"):
         find_references([], (1, 6, 8), {1: -13.6})
 
 

@@ -6,13 +6,13 @@ from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
 from ase.io import write
 
+from cliffordstf.data.load import load_frames
 from cliffordstf.data.readers import read_frames
 from cliffordstf.data.readers.record import system_id
 from cliffordstf.data.system_references import read_system_references, take_off
 from cliffordstf.data.units import LabelKeys, Units
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.train.config import DataConfig
-from cliffordstf.train.setup import load_frames
 
 
 def saved(path, content):
@@ -40,7 +40,7 @@ def test_the_energy_of_a_system_is_taken_off_its_frames(tmp_path):
     path = relaxation(tmp_path / "random12.traj")
     file = saved(tmp_path / "ref.pkl", {"random12": -8.0, "random13": np.float64(1.0), 14: 2.0})
     config = DataConfig(train=str(path), system_reference=str(file))
-    frames, _, _ = load_frames(str(path), config)
+    frames = load_frames(str(path), config).frames
     assert [frame.id for frame in frames] == [12, 12]
     assert [frame.energy for frame in frames] == pytest.approx([-2.0, -3.5])
     assert read_system_references(file) == {12: -8.0, 13: 1.0, 14: 2.0}

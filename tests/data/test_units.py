@@ -55,8 +55,8 @@ def test_spelling_does_not_matter(given, canonical):
         ({"length": "furlong"}, "'furlong' is not a unit of length; choose one of Å, bohr, nm"),
         ({"stress": "kbarr"}, r"did you mean 'kbar'\?"),
         ({"energy": "-eV"}, "'-eV' is not a unit of energy"),
-        ({"enrgy": "eV"}, r"Units has no option 'enrgy' \(did you mean 'energy'\?\)"),
-        ({"energy": 3}, "Units option 'energy'"),
+        ({"enrgy": "eV"}, r"there is no option 'enrgy' \(did you mean 'energy'\?\)"),
+        ({"energy": 3}, "option 'energy' is 3, but it must be text"),
     ],
 )
 def test_mistakes_name_the_nearest_choice(given, message):

@@ -159,7 +159,7 @@ def test_errors_say_what_is_wrong(potential, tmp_path):
         Calculator([])
     with pytest.raises(ConfigError, match="device 'quantum'"):
         Calculator(potential, device="quantum")
-    with pytest.raises(ModelFileError, match="neither a model file nor a shipped model"):
+    with pytest.raises(ModelFileError, match="neither a model file, the folder of a run nor a shipped model"):
         Calculator(str(tmp_path / "nothing.safetensors"))
 
 

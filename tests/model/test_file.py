@@ -133,5 +133,5 @@ def test_foreign_models_cannot_be_saved(tmp_path):
 
 def test_names_are_looked_up(path):
     assert resolve(path) == path
-    with pytest.raises(ModelFileError, match="neither a model file nor a shipped model"):
+    with pytest.raises(ModelFileError, match="neither a model file, the folder of a run nor a shipped model"):
         resolve("no-such-model")

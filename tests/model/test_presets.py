@@ -165,12 +165,12 @@ def test_seed_is_reproducible_and_leaves_the_global_state_alone():
     ("name", "overrides", "message"),
     [
         ("paper/ful", {}, "there is no preset 'paper/ful' \\(did you mean 'paper/full'\\?\\)"),
-        ("default", {"chanels": 3}, "the default model has no option 'chanels' \\(did you mean 'channels'\\?\\)"),
-        ("default", {"lmax": 9}, "model option 'lmax': input should be less than or equal to 4"),
+        ("default", {"chanels": 3}, "there is no option 'model.chanels' \\(did you mean 'channels'\\?\\)"),
+        ("default", {"lmax": 9}, "option 'model.lmax' is 9, but it must be a whole number from 1 to 4"),
         ("paper/full", {"channels": 61}, "channels=61 must be a multiple of heads=4"),
         ("paper/full", {"stf_degrees": (3,)}, "stf_degrees=\\(3,\\) must be"),
         ("paper/full", {"stf_degrees": ()}, "routing gates the STF tracks"),
-        ("default", {"forces": "direct"}, "model option 'forces'"),
+        ("default", {"forces": "direct"}, "option 'model.forces' is 'direct', but it must be 'conservative'"),
     ],
 )
 def test_bad_options_are_one_clear_error(name, overrides, message):

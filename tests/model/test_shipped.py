@@ -12,7 +12,7 @@ from cliffordstf import datasets
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.readers import read_frames
 from cliffordstf.errors import ModelFileError
-from cliffordstf.model.committee import Committee
+from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.shipped import open_model, shipped_info, shipped_models
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
@@ -64,7 +64,7 @@ def test_the_rmd17_models_are_as_good_as_they_say(real_data, molecule, bound, se
 @pytest.mark.parametrize(("molecule", "forces", "energy"), [("aspirin", 6.6, 2.2), ("ethanol", 2.1, 0.4)])
 def test_the_mean_of_two_rmd17_models_is_better_than_what_mace_has_published(real_data, molecule, forces, energy):
     frames, _ = read_frames(real_data / "rmd17" / f"rmd17_{molecule}_test_01.npz")
-    pair = Committee([cliffordstf.load(f"rmd17-{molecule}"), cliffordstf.load(f"rmd17-{molecule}-2")])
+    pair = Ensemble([cliffordstf.load(f"rmd17-{molecule}"), cliffordstf.load(f"rmd17-{molecule}-2")])
     found = compute_metrics(evaluate(pair, Dataset(frames, pair.cutoff), BatchPlan(50)))
     assert found["force_mae_mev_per_a"] < forces
     assert found["energy_mae_mev"] < energy

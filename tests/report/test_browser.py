@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cliffordstf.report import write_report
+from cliffordstf.report import ReportInputs, write_report
 from tests.report import samples
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -84,6 +84,33 @@ const mouse = (kind, x, y) => canvas.dispatchEvent(
 """
 
 
+# How wide the page is, and what sticks out of the window although it is in no box that scrolls.
+RULER = """
+<script>
+const found = {};
+for (const fold of document.querySelectorAll("details")) fold.open = true;
+const wide = document.documentElement.clientWidth;
+const inBox = (node) => node.closest(".scroll, pre, .viewer, svg") !== null;
+const out = [...document.body.querySelectorAll("*")].filter(
+  (node) => !inBox(node) && node.getBoundingClientRect().right > wide + 0.5);
+found.window = window.innerWidth;
+found.content = document.documentElement.scrollWidth;
+found.outside = out.map((node) => `${node.tagName}.${node.className}`).join(" ");
+found.scrolling = [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth).length;
+found.finished = "yes";
+parent.postMessage(found, "*");
+</script>
+"""
+# A window of the browser has a least width, that of a phone is less; a frame can have any.
+FRAME = """<!DOCTYPE html><html lang="en">
+<script>
+const seen = document.documentElement.dataset;
+window.addEventListener("message", (event) => Object.assign(seen, event.data));
+</script>
+<iframe src="index.html" style="width: {width}px; height: 1500px; border: 0"></iframe></html>
+"""
+
+
 def visit(page: Path, profile: Path) -> dict[str, str]:
     """Open a page and return the attributes of its root element."""
     assert BROWSER is not None
@@ -129,3 +156,54 @@ def test_the_hook_sees_a_script_that_fails(tmp_path: Path) -> None:
     assert seen["data-viewers"] == "1"
     path.write_text(path.read_text().replace('"symbols":', '"cymbals":'))
     assert "undefined" in visit(path, tmp_path / "profile")["data-script-error"]
+
+
+def measure(page: Path, width: int) -> dict[str, str]:
+    """What the ruler finds on a page in a window of some width, pixels."""
+    text = page.read_text().replace("</head>", CLOCK + "</head>").replace("</body>", RULER + "</body>")
+    page.write_text(text)
+    frame = page.with_name("frame.html")
+    frame.write_text(FRAME.format(width=width))
+    return visit(frame, page.parent / "profile")
+
+
+def long_names() -> ReportInputs:
+    """A page on which everything that has a name has a long one."""
+    name = "bulk_amorphous_quench_1200K_to_300K_second_batch.extxyz"
+    total = samples.with_total_energies(samples.evaluation(samples.config_type_frames(4)))
+    sections = [
+        samples.section_of(f"test set {name}", total),
+        samples.section(name * 2, samples.molecule_frames(4), noise=40.0),
+    ]
+    return samples.inputs(
+        sections,
+        title=f"cliffordstf: {name}",
+        warnings=[f"3 of 120 structures of {name * 2} are also in the training set"] * 12,
+        notes=[name * 2],
+        comparison=[{"name": name, "energy_mae_mev": 1234567.8, "parameters": 123456789, name: name}],
+        config={"data": {"train": name * 3}},
+        provenance={"command": f"cliffordstf train {name * 2}", name: name, "data": {"file": name * 2}},
+        extra_figures=[(name * 2, '<svg width="900" height="300"/>')],
+    )
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: put chromium on PATH to test the report's layout in it")
+@pytest.mark.parametrize("width", [320, 360, 768])
+def test_the_page_fits_a_narrow_window(width: int, tmp_path: Path) -> None:
+    path = write_report(long_names(), tmp_path)
+    seen = measure(path, width)
+    assert seen["data-finished"] == "yes"
+    assert int(seen["data-window"]) == width
+    assert seen["data-outside"] == ""
+    assert int(seen["data-content"]) <= width
+    assert int(seen["data-scrolling"]) > 0  # Wide tables scroll in boxes of their own.
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: put chromium on PATH to test the report's layout in it")
+def test_the_ruler_sees_what_does_not_fit(tmp_path: Path) -> None:
+    path = write_report(samples.inputs([]), tmp_path)
+    wide = '<p class="too-wide" style="width: 500px">wide</p>'
+    path.write_text(path.read_text().replace("</main>", wide + "</main>"))
+    seen = measure(path, 320)
+    assert seen["data-outside"] == "P.too-wide"
+    assert int(seen["data-content"]) > 320

@@ -128,6 +128,50 @@ def test_forces_of_some_atoms_and_no_energy(tmp_path: Path) -> None:
     assert text.count("data-show=") == 5
 
 
+def test_warnings_about_the_data_are_near_the_top_and_linked(tmp_path: Path) -> None:
+    messages = [f"{EVIL} number {index}" for index in range(12)]
+    inputs = samples.inputs([samples.section("test set", samples.molecule_frames(4))], warnings=messages)
+    text, page = read(inputs, tmp_path)
+    assert "#warnings" in page.references
+    assert "12 warnings about the data" in page.text
+    assert all(f"number {index}" in page.text for index in range(12))
+    assert text.index('id="warnings"') < text.index('id="comparison"')
+    assert "<img src=x" not in text
+    calm, page = read(replace(inputs, warnings=[]), tmp_path / "calm")
+    assert "#warnings" not in page.references
+    assert 'id="warnings"' not in calm
+
+
+def test_errors_by_config_type_of_each_set(tmp_path: Path) -> None:
+    with_labels = samples.section("test set", samples.config_type_frames(4))
+    _, page = read(samples.inputs([with_labels, samples.section("valid set", samples.molecule_frames(4))]), tmp_path)
+    assert page.text.count("Errors by config type") == 1
+    assert "bulk_amorphous_quench_1200K_to_300K_second_batch" in page.text
+
+
+def test_forces_that_are_all_nearly_zero_still_have_a_section(tmp_path: Path) -> None:
+    frames = samples.molecule_frames(4)
+    frames = [replace(f, forces=1e-4 * f.forces) for f in frames if f.forces is not None]
+    section = samples.section("relaxed structures", frames)
+    assert section.metrics["force_cosine"] is None
+    _, page = read(samples.inputs([section]), tmp_path)
+    assert "Force components, predicted against reference" in page.text
+    assert "Force error by the size of the true force" in page.text
+    assert "Angle between predicted" not in page.text
+    assert "Force cosine" not in page.text
+
+
+def test_only_the_diagonal_of_the_stress_is_known(tmp_path: Path) -> None:
+    found = samples.evaluation(samples.crystal_frames(6))
+    found.stress_labels[:, ~np.eye(3, dtype=bool)] = np.nan
+    section = samples.section_of("crystals", found)
+    _, page = read(samples.inputs([section]), tmp_path)
+    assert "Stress components" in page.text
+    assert "GPa" in page.text
+    assert "NaN" not in page.text
+    assert "Not finite" not in page.text
+
+
 def test_no_labels_at_all(tmp_path: Path) -> None:
     frames = [replace(frame, energy=None) for frame in samples.without_forces(samples.molecule_frames(3))]
     _, page = read(samples.inputs([samples.section("unlabelled", frames)], history=[]), tmp_path)

@@ -9,6 +9,7 @@ from cliffordstf.data.structure import Structure
 from cliffordstf.report.scene import as_script_data, scene
 from cliffordstf.report.worst import structure_errors
 from cliffordstf.train.evaluation import Evaluation
+from cliffordstf.train.metrics import force_cosines
 from tests.report import samples
 
 
@@ -39,6 +40,32 @@ def test_worst_by_energy_without_forces() -> None:
     order = structure_errors(found).worst_first()
     size = np.abs(found.energy - found.energy_label)
     assert order.tolist() == np.argsort(-size).tolist()
+
+
+def test_a_prediction_that_is_not_finite_makes_its_structure_the_worst() -> None:
+    found = samples.evaluation(samples.molecule_frames(5))
+    found.forces[9 * 3 + 2, 1] = np.nan
+    found.energy[1] = np.nan
+    found.energy_label[2] = np.nan
+    errors = structure_errors(found)
+    assert errors.worst_first()[0] == 3
+    assert len(errors.worst_first()) == 5
+    assert np.flatnonzero(np.isinf(errors.force_mae)).tolist() == [3]
+    assert np.flatnonzero(np.isinf(errors.force_cosine)).tolist() == [3]
+    assert np.flatnonzero(np.isinf(errors.energy)).tolist() == [1]
+    assert np.flatnonzero(np.isnan(errors.energy)).tolist() == [2]
+
+
+def test_the_cosine_of_a_structure_leaves_out_atoms_without_a_true_force() -> None:
+    found = samples.evaluation(samples.molecule_frames(3))
+    before = structure_errors(found).force_cosine
+    found.force_labels[9:12] = 0.0
+    found.force_labels[18:] = 1e-4
+    cosine = structure_errors(found).force_cosine
+    expected = force_cosines(found)[12:18].mean()
+    assert cosine[0] == before[0]
+    assert cosine[1] == pytest.approx(expected)
+    assert np.isnan(cosine[2])
 
 
 def test_bonds_of_a_molecule() -> None:

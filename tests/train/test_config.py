@@ -2,6 +2,7 @@ import pytest
 import yaml
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.train.choices import most_epochs, peak_learning_rate
 from cliffordstf.train.config import (
     TrainConfig,
     load_config,
@@ -10,7 +11,6 @@ from cliffordstf.train.config import (
     parse_train_config,
     to_yaml,
 )
-from cliffordstf.train.loop import most_epochs, peak_learning_rate
 
 
 def test_overrides_win_over_the_file(tmp_path):
@@ -47,11 +47,25 @@ def test_a_weight_alone_does_not_change_the_kind_of_an_error():
         ("optimiser.name=adam", r"there is no option 'optimiser' \(did you mean 'optimizer'\?\)"),
         ("optimizer.lerning_rate=1", r"there is no option 'optimizer.lerning_rate' \(did you mean 'learning_rate'\?\)"),
         ("loss.forces.wieght=1", r"there is no option 'loss.forces.wieght' \(did you mean 'weight'\?\)"),
-        ("optimizer.name=sgd", "option 'optimizer.name': input should be 'adam'"),
+        ("optimizer.name=sgd", "option 'optimizer.name' is 'sgd', but it must be 'adam', 'amsgrad', 'adamw' or 'muon'"),
         ("budget=soon", "'soon' is not a duration"),
         ("epochs", "'epochs' is not an override"),
-        ("data.reference=file.npy", "option 'data.reference.*': "),
-        ("data.units.energy=2", "option 'data.units': units option 'energy': Input should be a valid string"),
+        (
+            "data.reference=[1]",
+            "option 'data.reference' is .*, but it must be auto, isolated, least-squares, mean, none",
+        ),
+        ("data.units.energy=2", "option 'data.units.energy' is 2, but it must be text"),
+        ("data.units.energy=eW", "option 'data.units.energy': 'eW' is not a unit of energy; choose one of eV, meV"),
+        ("lr=1e-3", "there is no option 'lr'; here it is 'optimizer.learning_rate'"),
+        ("r_max=5", "there is no option 'r_max'; here it is 'model.cutoff'"),
+        ("model.r_max=5", "there is no option 'model.r_max'; here it is 'model.cutoff'"),
+        ("model.cutof=5", r"there is no option 'model.cutof' \(did you mean 'cutoff'\?\)"),
+        ("max_num_epochs=5", "there is no option 'max_num_epochs'; here it is 'epochs'"),
+        ("energy_weight=5", "there is no option 'energy_weight'; here it is 'loss.energy.weight'"),
+        ("finetune={modl: x}", r"there is no option 'finetune.modl' \(did you mean 'model'\?\)"),
+        ("batch_size=0", "option 'batch_size' is 0, but it must be a whole number above 0 or 'auto'"),
+        ("budget=-3", "option 'budget' is -3, but it must be a time above 0, such as 90s, 20min or 1.5h"),
+        ("loggers=[board]", "option 'loggers' is .*, but it must be a list of 'tensorboard' or 'wandb'"),
     ],
 )
 def test_mistakes_are_one_clear_error(override, message):
@@ -65,7 +79,32 @@ def test_references_from_a_file_and_plain_numbers_are_options():
     assert "free_atoms_only: false" in to_yaml(config)
     options = TrainConfig.model_json_schema()["$defs"]["DataConfig"]["properties"]
     assert {"exclude", "free_atoms_only", "valid_indices"} <= set(options)
-    assert {"type": "string", "pattern": r"\.npz$"} in options["reference"]["anyOf"]
+    assert {"type": "string"} in options["reference"]["anyOf"]
+
+
+def test_names_of_other_packages_that_are_taken_over():
+    atoms = {"1": -13.6, "8": -2041.0}
+    for option in (
+        "E0s={1: -13.6, 8: -2041.0}",
+        "data.E0s={1: -13.6, 8: -2041.0}",
+        "data.reference={1: -13.6, 8: -2041}",
+    ):
+        assert load_config(None, ["data.train=a.xyz", option]).data.reference == atoms
+    assert load_config(None, ["data.train=a.xyz", "E0s=average"]).data.reference == "least-squares"
+    with pytest.raises(ConfigError, match="E0s and reference are the same option and both are given"):
+        load_config(None, ["data.train=a.xyz", "data.E0s=average", "data.reference=mean"])
+    assert load_config(None, ["data.train=a.xyz", "finetune=old.safetensors"]).finetune.model == "old.safetensors"
+    assert load_config(None, ["data.train=a.xyz", "loggers=wandb"]).loggers == ("wandb",)
+
+
+def test_files_may_be_lists(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text("data: {train: [a.xyz, 'b/*.xyz'], valid: [v.xyz], test: [t.xyz, u.xyz]}\n")
+    data = load_config(path, []).data
+    assert (data.train, data.valid, data.test) == (["a.xyz", "b/*.xyz"], ["v.xyz"], ["t.xyz", "u.xyz"])
+    path.write_text("data: {trian: a.xyz}\n")
+    with pytest.raises(ConfigError, match=r"there is no option 'data.trian' \(did you mean 'train'\?\)"):
+        load_config(path, [])
 
 
 def test_bad_yaml(tmp_path):

@@ -41,7 +41,7 @@ def test_references_can_be_kept(trained):
     potential, references = start_from(keep, (1, 6), References({1: 7.0, 6: 7.0}, "least-squares"), [])
     assert references.energies[1] == -1.0
     assert potential.reference.energies.tolist() == [-1.0, -2.0, -3.0]
-    with pytest.raises(DataError, match="no free-atom energy of Ar"):
+    with pytest.raises(DataError, match="no isolated-atom energy of Ar"):
         start_from(keep, (1, 18), References({}, "none"), [])
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from cliffordstf.train.config import load_config
-from cliffordstf.train.evaluate import constant_energy
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.progress import Hooks, Progress
 from cliffordstf.train.setup import prepare
@@ -20,10 +19,9 @@ def make(options, tmp_path):
     def trainer(*more: str) -> Trainer:
         config = load_config(None, [*options, *more])
         setup = prepare(config)
-        zero = constant_energy(setup.train, setup.references)
         hooks = Hooks(step=lambda *_: None, validated=lambda _: None, best=lambda: None)
         data = (setup.train, setup.valid, setup.plan)
-        return Trainer(setup.potential, *data, config, zero, tmp_path / "last.ckpt", hooks)
+        return Trainer(setup.potential, *data, config, setup.baseline, tmp_path / "last.ckpt", hooks)
 
     return trainer
 

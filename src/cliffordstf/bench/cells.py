@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
-from cliffordstf.data.splits import fingerprints
+from cliffordstf.data.duplicates import marks, shared
+from cliffordstf.data.load import load_frames
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
 from cliffordstf.provenance import describe_run
@@ -18,7 +19,6 @@ from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import DivergedError
 from cliffordstf.train.run import RunResult, Watcher, resume, train
-from cliffordstf.train.setup import load_frames
 
 CURVE_POINTS = 40
 """Rows of a run's history that its result keeps."""
@@ -79,7 +79,7 @@ class Cell:
             return self.config
         numbers: set[int] = set()
         for file in self.tests.values():  # one after the other: official splits hold a million structures each
-            for frame in load_frames(str(file), self.config.data)[0]:
+            for frame in load_frames(str(file), self.config.data).frames:
                 numbers.update(np.unique(frame.structure.numbers).tolist())
         asked = self.config.model.get("elements")
         elements = sorted(numbers | set(element_numbers(asked) if asked else ()))
@@ -125,10 +125,10 @@ class Cell:
 
     def _evaluate(self, result: RunResult, file: Path) -> dict[str, Any]:
         """Errors on a further test set; energies themselves too if it is small, as scans are."""
-        frames = load_frames(str(file), self.config.data)[0]
+        frames = load_frames(str(file), self.config.data).frames
         dataset = Dataset(frames, result.potential.cutoff)
         evaluation = evaluate(result.potential, dataset, BatchPlan(32, 2000), result.baseline)
-        seen = sum(name in result.learned for name in fingerprints(frames))
+        seen = len(shared(result.learned, marks(frames)))
         metrics = {**compute_metrics(evaluation), "n_also_in_training": seen}
         if len(frames) > SCAN:
             return metrics

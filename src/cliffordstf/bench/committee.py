@@ -9,10 +9,10 @@ from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.launch import run_in_processes
 from cliffordstf.bench.sweep import Sweep, SweepError
 from cliffordstf.data.dataset import BatchPlan
-from cliffordstf.model.committee import Committee
+from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import load_model
 from cliffordstf.provenance import describe_run
-from cliffordstf.train.evaluate import constant_energy, evaluate
+from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.run import Watcher, headline
 from cliffordstf.train.setup import prepare
@@ -66,9 +66,8 @@ class CommitteeCell:
         """Errors of the mean on the test set, and those of the baseline model."""
         setup = prepare(self.members[0].config)
         files = [directory / member.name / "model.safetensors" for member in self.members]
-        committee = Committee([load_model(file)[0] for file in files])
-        zero = constant_energy(setup.train, setup.references)
-        return compute_metrics(evaluate(committee, setup.test, BatchPlan(32, 2000), zero))
+        committee = Ensemble([load_model(file)[0] for file in files])
+        return compute_metrics(evaluate(committee, setup.test, BatchPlan(32, 2000), setup.baseline))
 
 
 def _member(result: dict[str, Any]) -> dict[str, Any]:

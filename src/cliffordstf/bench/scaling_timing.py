@@ -11,7 +11,6 @@ from cliffordstf.bench.timing import Action, Timing, interleaved, ratio
 from cliffordstf.data.dataset import shuffled
 from cliffordstf.provenance import describe_run
 from cliffordstf.train.config import TrainConfig
-from cliffordstf.train.evaluate import constant_energy
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.progress import Hooks
 from cliffordstf.train.run import Watcher
@@ -98,7 +97,7 @@ def _trainer(config: TrainConfig, directory: Path) -> Trainer:
         setup.valid,
         setup.plan,
         config,
-        constant_energy(setup.train, setup.references),
+        setup.baseline,
         directory / "last.ckpt",
         Hooks(step=lambda *_: None, validated=lambda _: None, best=lambda: None),
     )

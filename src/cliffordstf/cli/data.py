@@ -1,17 +1,26 @@
 """`cliffordstf data`: look at data files; `data fetch` is in cli/fetch.py."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cliffordstf.cli.reading import (
+    FILES,
+    print_sources,
+    print_warnings,
+    read,
+    read_options,
+    split_arguments,
+    with_reading_options,
+)
 from cliffordstf.data.inspection import Inspection, inspect_frames
-from cliffordstf.data.readers import read_frames
-from cliffordstf.data.units import LabelKeys, Units
+from cliffordstf.errors import ConfigError
+from cliffordstf.files import write_json
 
 data_app = typer.Typer(no_args_is_help=True)
 SHOWN = 10
@@ -23,42 +32,34 @@ def data() -> None:
 
 
 @data_app.command()
+@with_reading_options
 def inspect(
-    file: Annotated[str, typer.Argument(help="A data file, a folder of them, or a pattern with * in quotes.")],
+    files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILES... [data.KEY=VALUE...]")],
+    reading: dict[str, Any] | None = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write the findings to this file.")] = None,
-    units_energy: Annotated[
-        str, typer.Option(help="eV, meV, kcal/mol, kJ/mol, Hartree, or 1 for plain numbers.")
-    ] = "auto",
-    units_length: Annotated[str, typer.Option(help="Å, bohr or nm.")] = "auto",
-    units_stress: Annotated[str, typer.Option(help="eV/Å³, GPa or kbar; with a minus for VASP's sign.")] = "auto",
-    key_energy: Annotated[str | None, typer.Option(help="Key of the energy, if it is not found.")] = None,
-    key_forces: Annotated[str | None, typer.Option(help="Key of the forces.")] = None,
-    key_stress: Annotated[str | None, typer.Option(help="Key of the stress.")] = None,
-    key_virial: Annotated[str | None, typer.Option(help="Key of the virial, instead of a stress.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many structures.")] = None,
 ) -> None:
-    """Show what a file holds: format, units, elements, labels, duplicates, outliers, and the baseline."""
-    frames, source = read_frames(
-        file,
-        Units(energy=units_energy, length=units_length, stress=units_stress),
-        LabelKeys(energy=key_energy, forces=key_forces, stress=key_stress, virial=key_virial),
-        limit,
-    )
-    inspection = inspect_frames(frames, source)
+    """Show what files hold: units, elements, labels, kinds of structures, duplicates, outliers, and the baseline."""
+    names, overrides = split_arguments(files)
+    if not names:
+        raise ConfigError("give a data file, a folder or a pattern to look at.")
     console = Console()
+    loaded = read(names, read_options(reading or {}, overrides), None)
+    inspection = inspect_frames(loaded.frames, loaded.source)
+    print_sources(console.print, loaded.sources)
     for table in tables(inspection):
         console.print(table)
-    _print_list(console, "warning", source.warnings, "yellow")
-    _print_list(console, "duplicate", [" = ".join(names) for names in inspection.duplicates], "yellow")
-    _print_list(console, "outlier", inspection.outliers, "yellow")
+    print_warnings(console, loaded.warnings)
+    _print_list(console, "duplicate", [str(group) for group in inspection.duplicates])
+    _print_list(console, "outlier", inspection.outliers)
     if json_file is not None:
-        json_file.write_text(json.dumps(inspection.as_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(json_file, inspection.as_json())
         console.print(f"written to {json_file}")
 
 
 def tables(inspection: Inspection) -> list[Table]:
     """The findings as tables to print."""
-    return [_overview(inspection), _labels(inspection), _baseline(inspection)]
+    kinds = [_config_types(inspection)] if inspection.config_types else []
+    return [_overview(inspection), *kinds, _labels(inspection), _baseline(inspection)]
 
 
 def _overview(inspection: Inspection) -> Table:
@@ -79,7 +80,9 @@ def _overview(inspection: Inspection) -> Table:
         "shortest distance": f"{shortest.distance:.3f} Å, {shortest.pair}, in {shortest.structure}"
         if shortest
         else "-",
-        "duplicates": f"{sum(len(names) - 1 for names in inspection.duplicates):,}",
+        "isolated atoms": ", ".join(f"{name} {energy:.4f} eV" for name, energy in inspection.isolated_atoms.items())
+        or "-",
+        "duplicates": _duplicates(inspection),
         "outliers": f"{len(inspection.outliers):,}",
     }
     for name, value in rows.items():
@@ -116,15 +119,37 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _baseline(inspection: Inspection) -> Table:
-    zero = inspection.baseline
-    table = Table(
-        title="Baseline: errors of a model that knows nothing", caption=f"constant energy: {zero.energy_constant}"
+def _duplicates(inspection: Inspection) -> str:
+    extra = sum(len(group.structures) - 1 for group in inspection.duplicates)
+    differ = sum(
+        group.energy_difference is not None or group.force_difference is not None for group in inspection.duplicates
     )
-    for name in ("energy MAE, meV", "energy MAE, meV/atom", "force MAE, meV/Å"):
+    return f"{extra:,}" + (f" ({differ:,} groups with different labels)" if differ else "")
+
+
+def _config_types(inspection: Inspection) -> Table:
+    table = Table(title="Structures by label")
+    table.add_column("label", overflow="fold")
+    table.add_column("structures", justify="right")
+    for name, count in inspection.config_types.items():
+        table.add_row(escape(name), f"{count:,}")
+    return table
+
+
+def _baseline(inspection: Inspection) -> Table:
+    baseline = inspection.baseline
+    table = Table(
+        title="Baseline: constant energy per element, zero forces", caption=f"energy: {baseline.energy_constant}"
+    )
+    for name in ("energy MAE, meV", "energy MAE, meV/atom", "force MAE, meV/Å", "stress MAE, GPa"):
         table.add_column(name, justify="right")
-    values = (zero.energy_mae_mev, zero.energy_mae_mev_per_atom, zero.force_mae_mev_per_a)
-    table.add_row(*("-" if value is None else f"{value:.1f}" for value in values))
+    values = (
+        (baseline.energy_mae_mev, 1),
+        (baseline.energy_mae_mev_per_atom, 1),
+        (baseline.force_mae_mev_per_a, 1),
+        (baseline.stress_mae_gpa, 3),
+    )
+    table.add_row(*("-" if value is None else f"{value:.{digits}f}" for value, digits in values))
     return table
 
 
@@ -132,8 +157,7 @@ def _and_more(count: int, what: str) -> str:
     return f" and {count - SHOWN:,} more {what}" if count > SHOWN else ""
 
 
-def _print_list(console: Console, title: str, lines: list[str] | tuple[str, ...], colour: str) -> None:
-    for line in lines[:SHOWN]:
-        console.print(f"[{colour}]{title}:[/] {escape(line)}", highlight=False, soft_wrap=True)
+def _print_list(console: Console, title: str, lines: Sequence[str]) -> None:
+    print_warnings(console, lines[:SHOWN], title)
     if len(lines) > SHOWN:
         console.print(f"{_and_more(len(lines), title + 's').strip()}", highlight=False)

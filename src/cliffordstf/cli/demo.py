@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cliffordstf import datasets
-from cliffordstf.cli.train import Screen, report_inputs
+from cliffordstf.cli.screen import Screen
+from cliffordstf.cli.train import report_inputs
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.report import write_report, write_summary_png
 from cliffordstf.simulate.md import run_md
@@ -42,9 +43,9 @@ def demo(
     results: dict[str, RunResult] = {}
     for number, (name, model) in enumerate(MODELS.items(), start=1):
         console.rule(f"{number} of {len(MODELS)}: {name}")
-        screen = Screen(console)
+        screen = Screen(console, lines=5)
         result = train(_config(train_file, test_file, model, budget), directory / f"model-{number}", screen)
-        screen.close()
+        screen.finish()
         if result is None:
             console.print("stopped before the end; nothing else is done.")
             raise typer.Exit(143)
@@ -59,7 +60,7 @@ def demo(
     picture = write_summary_png(inputs, directory / "summary.png")
     page = write_report(inputs, directory / "report")
     console.print(f"model    {best.directory / 'model.safetensors'}")
-    console.print(f"picture  {picture}")
+    console.print(f"figure   {picture}")
     console.print(f"report   {page}")
 
 

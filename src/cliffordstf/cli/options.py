@@ -1,4 +1,4 @@
-"""Options that the studies of `cliffordstf bench` share."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +20,10 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
 ]
 Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
+AddModel = Annotated[
+    list[str] | None,
+    typer.Option("--add-model", help="A further model; repeat it to make an ensemble, whose mean and spread are used."),
+]
 
 
 def need_a_name(overrides: list[str] | None, recipe: str | None) -> None:

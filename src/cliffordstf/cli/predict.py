@@ -1,8 +1,8 @@
-"""`cliffordstf predict`: energies, forces and stress for every structure of a file."""
+"""`cliffordstf predict`: energies, forces and stress for every structure of some files."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -13,43 +13,64 @@ from ase.stress import full_3x3_to_voigt_6_stress
 from rich.console import Console
 from rich.progress import Progress
 
+from cliffordstf.cli.options import AddModel
+from cliffordstf.cli.reading import FILES, read, read_options, split_arguments, with_reading_options
+from cliffordstf.data.batch import make_batch
+from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, symbol
-from cliffordstf.errors import UnknownElementError
+from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.files import write_atomically
-from cliffordstf.integrations.ase import Calculator
-from cliffordstf.integrations.files import read_structures, without_labels
-from cliffordstf.model.potential import Potential
+from cliffordstf.integrations.ase import DTYPES, inference_device
+from cliffordstf.integrations.files import without_labels
+from cliffordstf.model.ensemble import Ensemble
+from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.model.shipped import open_ensemble
 
 
+@with_reading_options
 def predict(
-    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
-    file: Annotated[Path, typer.Argument(help="Structures in any format that ASE reads.")],
+    model: Annotated[str, typer.Argument(help="Model file, run folder or name of a shipped model.")],
+    files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILES... [data.KEY=VALUE...]")],
+    reading: dict[str, Any] | None = None,
     out: Annotated[Path, typer.Option(help="extxyz file to write.")] = Path("predicted.extxyz"),
+    prefix: Annotated[
+        str | None,
+        typer.Option(help="Put this before the names of the results, such as ref_, and keep all that the files hold."),
+    ] = None,
+    add_model: AddModel = None,
     atoms_per_batch: Annotated[
         int, typer.Option(min=1, help="Structures evaluated at once have up to this many atoms.")
     ] = 512,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
 ) -> None:
-    """Write energies (eV), forces (eV/Å) and stress (eV/Å³) of all structures in FILE, replacing labels."""
-    potential = Calculator(model, dtype=dtype, device=device).potentials[0]
-    frames = list(read_structures(file))
-    # Checked under their numbers in the file, before anything is computed.
-    structures = [Structure.from_ase(atoms, f"{file}, structure {index}") for index, atoms in enumerate(frames)]
-    for structure in structures:
-        _check_elements(potential, structure)
+    """Write energies (eV), forces (eV/Å) and stress (eV/Å³) of all structures, replacing labels without --prefix.
+
+    An ensemble (--add-model) writes mean values, and their spread as energy_std and forces_std.
+    """
+    console = Console(soft_wrap=True)
+    names, overrides = split_arguments(files)
+    if not names:
+        raise ConfigError("give at least one file with structures.")
+    potential, _ = open_ensemble([model, *(add_model or [])])
+    potential = potential.to(device=inference_device(device), dtype=DTYPES[dtype]).eval().requires_grad_(False)
+    frames = read(names, read_options(reading or {}, overrides), None, keep_atoms=True).frames
+    for frame in frames:  # before anything is computed
+        _check_elements(potential, frame.structure)
 
     def write_to(target: Path) -> None:
         with Progress(console=Console(stderr=True), transient=True) as progress, target.open("w") as stream:
             task = progress.add_task("predicting", total=len(frames))
-            for part in batches(structures, atoms_per_batch):
-                write(stream, predicted(potential, frames[part], structures[part]), format="extxyz")
+            for part in batches([frame.structure for frame in frames], atoms_per_batch):
+                write(stream, predicted(potential, frames[part], prefix), format="extxyz")
                 progress.advance(task, part.stop - part.start)
 
     write_atomically(out, write_to)
-    console = Console(soft_wrap=True)
-    console.print(f"{len(frames)} structures with {sum(map(len, frames))} atoms in all")
-    console.print("energy (eV), forces (eV/Å) and, where there is a cell, stress (eV/Å³)")
+    console.print(f"{len(frames)} structures with {sum(len(frame.structure) for frame in frames)} atoms in all")
+    console.print(
+        f"{prefix or ''}energy (eV), {prefix or ''}forces (eV/Å) and, where there is a cell, {prefix or ''}stress "
+        "(eV/Å³)"
+    )
     console.print(f"written to {out}")
 
 
@@ -64,23 +85,60 @@ def batches(structures: Sequence[Structure], most_atoms: int) -> Iterator[slice]
     yield slice(start, len(structures))
 
 
-def predicted(potential: Potential, frames: Sequence[Atoms], structures: Sequence[Structure]) -> list[Atoms]:
-    """Copies of frames with the results of a potential instead of their own labels."""
-    prediction = potential.predict(structures)
-    assert prediction.forces is not None
-    ends = np.cumsum([len(frame) for frame in frames])
-    forces = np.split(prediction.forces.cpu().numpy(), ends[:-1])
+def predicted(potential: Potential | Ensemble, frames: Sequence[Frame], prefix: str | None = None) -> list[Atoms]:
+    """Structures with the results of a potential.
+
+    Args:
+        potential: One, or several as an ensemble.
+        frames: With `atoms`.
+        prefix: Of the names of results, which then stand beside everything that was there; None replaces labels.
+    """
+    batch = make_batch([frame.structure for frame in frames], potential.cutoff)
+    batch = batch.to(potential.species_of_number.device)
+    prediction = potential(batch, stress=bool((batch.volumes() > 0).any()))
+    ends = np.cumsum([len(frame.structure) for frame in frames])
     labelled = []
-    for index, frame in enumerate(map(without_labels, frames)):
-        results = {"energy": float(prediction.energy[index]), "forces": forces[index]}
-        if prediction.stress is not None and bool(prediction.stress[index].isfinite().all()):
-            results["stress"] = full_3x3_to_voigt_6_stress(prediction.stress[index].cpu().numpy())
-        frame.calc = SinglePointCalculator(frame, **results)
-        labelled.append(frame)
+    for index, frame in enumerate(frames):
+        assert frame.atoms is not None
+        results = _results(prediction, index, slice(int(ends[index]) - len(frame.structure), int(ends[index])))
+        labelled.append(_replaced(frame.atoms, results) if prefix is None else _beside(frame.atoms, results, prefix))
     return labelled
 
 
-def _check_elements(potential: Potential, structure: Structure) -> None:
+def _results(prediction: Prediction, index: int, atoms: slice) -> dict[str, Any]:
+    assert prediction.forces is not None
+    results: dict[str, Any] = {
+        "energy": float(prediction.energy[index]),
+        "forces": prediction.forces[atoms].cpu().numpy(),
+    }
+    if prediction.stress is not None and bool(prediction.stress[index].isfinite().all()):
+        results["stress"] = full_3x3_to_voigt_6_stress(prediction.stress[index].cpu().numpy())
+    if prediction.energy_std is not None and prediction.forces_std is not None:
+        results["energy_std"] = float(prediction.energy_std[index])
+        results["forces_std"] = prediction.forces_std[atoms].cpu().numpy()
+    return results
+
+
+def _replaced(atoms: Atoms, results: dict[str, Any]) -> Atoms:
+    clean = without_labels(atoms)
+    spread = {name: value for name, value in results.items() if name.endswith("_std")}
+    clean.calc = SinglePointCalculator(clean, **{name: value for name, value in results.items() if name not in spread})
+    return _with(clean, spread, "")
+
+
+def _beside(atoms: Atoms, results: dict[str, Any], prefix: str) -> Atoms:
+    kept = atoms.copy()
+    kept.calc = atoms.calc
+    return _with(kept, results, prefix)
+
+
+def _with(atoms: Atoms, values: dict[str, Any], prefix: str) -> Atoms:
+    for name, value in values.items():
+        (atoms.arrays if name.startswith("forces") else atoms.info)[prefix + name] = value
+    return atoms
+
+
+def _check_elements(potential: Potential | Ensemble, structure: Structure) -> None:
     unknown = sorted(set(structure.numbers.tolist()) - set(potential.elements))
     if unknown:
         raise UnknownElementError(

@@ -14,7 +14,7 @@ from cliffordstf.bench.launch import STOPPED, Launch, launch
 from cliffordstf.bench.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.cli.bench import Results, bench_app
-from cliffordstf.cli.train import Screen
+from cliffordstf.cli.screen import Screen
 
 Work = Annotated[Path, typer.Option(help="Folder of the runs.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes on this machine; array tasks with --slurm.")]
@@ -64,13 +64,13 @@ def _sweep_parameters(title: str) -> list[inspect.Parameter]:
 def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
     """Run the jobs and print the tables of the folder."""
     console = Console()
-    screen = Screen(console, every=30.0)
+    screen = Screen(console)
     try:
         command = [sys.executable, "-m", "cliffordstf", *sys.argv[1:]]  # tasks of SLURM know no environment of ours
         placed = [Placed(job) for job in jobs]
         outcome = launch(sweep, placed, how, lambda text: console.print(text, highlight=False), screen, command)
     finally:
-        screen.close()
+        screen.finish()
     if how.slurm is not None:
         return
     for item in all_tables(read_results(sweep.results)):

@@ -26,12 +26,15 @@ class LabelledBatch:
         energy: eV, float64 (structures,).
         forces: eV/Å, float64 (atoms, 3).
         stress: eV/Å³, float64 (structures, 3, 3).
+        weights: Of energy, forces and stress of each structure in the loss, float64 (structures, 3); None where all
+            are 1.
     """
 
     batch: Batch
     energy: Tensor
     forces: Tensor
     stress: Tensor
+    weights: Tensor | None = None
 
     def to(self, device: torch.device | str) -> "LabelledBatch":
         """Move every tensor to a device."""
@@ -41,6 +44,7 @@ class LabelledBatch:
             energy=self.energy.to(device),
             forces=self.forces.to(device),
             stress=self.stress.to(device),
+            weights=None if self.weights is None else self.weights.to(device),
         )
 
 
@@ -99,11 +103,14 @@ class Dataset:
         energy = [np.nan if frame.energy is None else frame.energy for frame in frames]
         forces = [np.full((len(f.structure), 3), np.nan) if f.forces is None else f.forces for f in frames]
         stress = [np.full((3, 3), np.nan) if frame.stress is None else frame.stress for frame in frames]
+        weights = [frame.weights for frame in frames]
+        is_plain = all(weight == 1 for of_frame in weights for weight in of_frame)
         return LabelledBatch(
             batch=make_batch([frame.structure for frame in frames], self.cutoff, lists),
             energy=torch.tensor(energy, dtype=torch.float64),
             forces=torch.from_numpy(np.concatenate(forces)),
             stress=torch.from_numpy(np.stack(stress)),
+            weights=None if is_plain else torch.tensor(weights, dtype=torch.float64),
         )
 
     def batches(self, plan: "BatchPlan", order: NDArray[np.int64] | None = None) -> Iterator[LabelledBatch]:

@@ -1,12 +1,20 @@
 """A structure with its labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cliffordstf.data.neighbours import neighbour_list
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.errors import StructureError
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+OUT_OF_REACH = 6.0
+"""Å; an atom in a periodic box whose images are farther away is isolated."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,9 @@ class Frame:
         tags: Whole numbers that sort the atoms, (atoms,), as ASE has them; in Open Catalyst 0 is a slab's inside, 1 its
             surface and 2 the adsorbate. None where the data do not say.
         id: Whole number by which lists of structures name this one, such as the gdb index of QM9.
+        config_type: Label of the kind of structure, such as `slab` or `AIMD`; None without labels.
+        weights: Of energy, forces and stress in the loss.
+        atoms: The structure as ASE has it, with velocities and whatever else its file holds; only where asked for.
     """
 
     structure: Structure
@@ -31,6 +42,9 @@ class Frame:
     fixed: NDArray[np.bool_] | None = None
     tags: NDArray[np.int64] | None = None
     id: int | None = None
+    config_type: str | None = None
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    atoms: "Atoms | None" = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.forces is not None and self.forces.shape != self.structure.positions.shape:
@@ -61,5 +75,12 @@ class Frame:
 
     @property
     def has_stress(self) -> bool:
-        """Whether there is a stress to learn from."""
-        return self.stress is not None and bool(np.isfinite(self.stress).all())
+        """Whether at least one component of the stress is there to learn from."""
+        return self.stress is not None and bool(np.isfinite(self.stress).any())
+
+    @property
+    def is_isolated_atom(self) -> bool:
+        """Whether this is one atom whose images, if any, are out of reach of each other."""
+        return len(self.structure) == 1 and (
+            not self.structure.pbc.any() or len(neighbour_list(self.structure, OUT_OF_REACH).senders) == 0
+        )

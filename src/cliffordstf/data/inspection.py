@@ -1,31 +1,23 @@
 """What is in a data set: sizes, elements, labels and their spread, duplicates, outliers, and the baseline."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from ase.formula import Formula
+from ase.units import GPa
 
+from cliffordstf.data.baseline import fit_baseline
+from cliffordstf.data.duplicates import find_duplicates
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.neighbours import edge_vectors, neighbour_list
+from cliffordstf.data.outliers import ShortestDistance, find_outliers, finite_forces
 from cliffordstf.data.readers import Source
-from cliffordstf.data.structure import FloatArray, Structure, symbol
-from cliffordstf.errors import DataError, StructureError
+from cliffordstf.data.structure import FloatArray, Structure, formula, symbol
+from cliffordstf.errors import DataError
 
-SAME = 1e-6
-"""Å: structures whose atoms and cells differ by less are the same."""
-LARGEST_FORCE = 50.0
-"""eV/Å: a larger force is an outlier wherever it occurs."""
-FORCE_FACTOR = 10.0
-"""So is one beyond this many times the 99th percentile."""
-ENERGY_DEVIATIONS = 8.0
-"""An energy per atom is an outlier beyond this many median absolute deviations within its composition."""
-FEWEST_FOR_DEVIATION = 10
-LARGEST_SHARE = 0.05
-"""Where more of a composition are that far out, they are another population, such as a second temperature."""
 MEV = 1000.0
+UNLABELLED = "Default"
+"""Label of structures without one, where others have one."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +43,39 @@ class Statistics:
 
 
 @dataclass(frozen=True)
-class ShortestDistance:
-    """The closest pair of atoms of all structures, Å."""
-
-    distance: float
-    pair: str
-    structure: str
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Mean absolute errors of a model that knows nothing: a constant energy and zero forces.
+class BaselineErrors:
+    """Mean absolute errors of the baseline: a constant energy per element and zero forces.
 
     Attributes:
-        energy_mae_mev, energy_mae_mev_per_atom: Against the mean of each composition, or where compositions hardly
-            repeat, against a least-squares sum of one energy per element.
-        energy_constant: Which of the two it was.
+        energy_mae_mev, energy_mae_mev_per_atom: None without energies.
+        energy_constant: What is constant, in words.
         force_mae_mev_per_a: Mean absolute force component, meV/Å.
+        stress_mae_gpa: Mean absolute stress component, GPa.
     """
 
     energy_mae_mev: float | None
     energy_mae_mev_per_atom: float | None
     energy_constant: str
     force_mae_mev_per_a: float | None
+    stress_mae_gpa: float | None
+
+
+@dataclass(frozen=True)
+class DuplicateGroup:
+    """Equal structures by name, and by how much their labels differ: eV and eV/Å, None where they agree."""
+
+    structures: tuple[str, ...]
+    energy_difference: float | None
+    force_difference: float | None
+
+    def __str__(self) -> str:
+        differences = []
+        if self.energy_difference is not None:
+            differences.append(f"energies differ by {self.energy_difference * MEV:.3g} meV")
+        if self.force_difference is not None:
+            differences.append(f"forces by {self.force_difference * MEV:.3g} meV/Å")
+        names = " = ".join(self.structures[:5]) + (" = …" if len(self.structures) > 5 else "")
+        return names + (f" ({', '.join(differences)})" if differences else "")
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,12 @@ class Inspection:
     periodicity: dict[str, int]
     coverage: dict[str, Coverage]
     statistics: Statistics
-    duplicates: tuple[tuple[str, ...], ...]
+    config_types: dict[str, int]
+    isolated_atoms: dict[str, float]
+    duplicates: tuple[DuplicateGroup, ...]
     outliers: tuple[str, ...]
     shortest_distance: ShortestDistance | None
-    baseline: Baseline
+    baseline: BaselineErrors
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""
@@ -113,8 +117,8 @@ def inspect_frames(frames: list[Frame], source: Source) -> Inspection:
         raise DataError("there are no structures to inspect; check the data file.")
     sizes = np.array([len(frame.structure) for frame in frames])
     elements = Counter(np.concatenate([frame.structure.numbers for frame in frames]).tolist())
-    compositions = Counter(_formula(frame.structure) for frame in frames)
-    shortest, overlaps = _shortest_distance(frames)
+    compositions = Counter(formula(frame.structure) for frame in frames)
+    outliers, shortest = find_outliers(frames)
     return Inspection(
         source=source,
         structures=len(frames),
@@ -131,16 +135,41 @@ def inspect_frames(frames: list[Frame], source: Source) -> Inspection:
             "stress": _coverage([frame.stress for frame in frames]),
         },
         statistics=_statistics(frames),
+        config_types=_config_types(frames),
+        isolated_atoms=_isolated(frames),
         duplicates=tuple(_duplicates(frames)),
-        outliers=(*overlaps, *_force_outliers(frames), *_energy_outliers(frames)),
+        outliers=tuple(outlier.text for outlier in outliers),
         shortest_distance=shortest,
         baseline=_baseline(frames),
     )
 
 
-def _formula(structure: Structure) -> str:
-    numbers, counts = np.unique(structure.numbers, return_counts=True)
-    return str(Formula.from_dict({symbol(int(n)): int(c) for n, c in zip(numbers, counts, strict=True)}).format("hill"))
+def _config_types(frames: list[Frame]) -> dict[str, int]:
+    """Structures by label, the most frequent first; empty where none has one."""
+    counts = Counter(frame.config_type for frame in frames)
+    if set(counts) == {None}:
+        return {}
+    return {UNLABELLED if name is None else name: count for name, count in counts.most_common()}
+
+
+def _isolated(frames: list[Frame]) -> dict[str, float]:
+    """Energies of isolated atoms by chemical symbol, eV."""
+    return {
+        symbol(int(frame.structure.numbers[0])): float(frame.energy)
+        for frame in frames
+        if frame.energy is not None and frame.has_energy and frame.is_isolated_atom
+    }
+
+
+def _duplicates(frames: list[Frame]) -> list[DuplicateGroup]:
+    return [
+        DuplicateGroup(
+            tuple(frames[index].structure.name for index in group.members),
+            group.energy_difference,
+            group.force_difference,
+        )
+        for group in find_duplicates(frames)
+    ]
 
 
 def _periodicity(structure: Structure) -> str:
@@ -154,12 +183,6 @@ def _coverage(labels: list[FloatArray | None]) -> Coverage:
     return Coverage(complete, len(labels) - complete - missing, missing)
 
 
-def _finite_forces(frames: list[Frame]) -> FloatArray:
-    forces = [frame.forces for frame in frames if frame.forces is not None]
-    joined = np.concatenate(forces) if forces else np.zeros((0, 3))
-    return joined[np.isfinite(joined).all(axis=1)]
-
-
 def _with_energy(frames: list[Frame]) -> tuple[list[Frame], FloatArray]:
     labelled = [frame for frame in frames if frame.has_energy]
     return labelled, np.array([frame.energy for frame in labelled], dtype=np.float64)
@@ -168,7 +191,7 @@ def _with_energy(frames: list[Frame]) -> tuple[list[Frame], FloatArray]:
 def _statistics(frames: list[Frame]) -> Statistics:
     labelled, energies = _with_energy(frames)
     per_atom = energies / np.array([len(frame.structure) for frame in labelled])
-    forces = _finite_forces(frames)
+    forces = finite_forces(frames)
     norms = np.linalg.norm(forces, axis=1)
     stresses = np.array([frame.stress for frame in frames if frame.has_stress])
     return Statistics(
@@ -177,8 +200,8 @@ def _statistics(frames: list[Frame]) -> Statistics:
         force_norm_mean=_or_none(norms, np.mean),
         force_component_rms=_or_none(forces**2, lambda squares: np.sqrt(np.mean(squares))),
         force_norm_max=_or_none(norms, np.max),
-        stress_component_mean_abs=_or_none(np.abs(stresses), np.mean),
-        stress_component_max_abs=_or_none(np.abs(stresses), np.max),
+        stress_component_mean_abs=_or_none(np.abs(stresses), np.nanmean),
+        stress_component_max_abs=_or_none(np.abs(stresses), np.nanmax),
     )
 
 
@@ -186,108 +209,16 @@ def _or_none(values: FloatArray, reduce: Any) -> float | None:
     return float(reduce(values)) if values.size else None
 
 
-def _duplicates(frames: list[Frame]) -> Iterator[tuple[str, ...]]:
-    """Groups of the same structure: same atoms in the same order, same cell, no coordinate further apart than SAME."""
-    kinds: dict[bytes, list[int]] = defaultdict(list)
-    coordinates = []
-    for index, frame in enumerate(frames):
-        structure = frame.structure
-        kinds[structure.pbc.tobytes() + structure.numbers.tobytes()].append(index)
-        coordinates.append(
-            np.concatenate([structure.positions.ravel(), (structure.cell * structure.pbc[:, None]).ravel()])
-        )
-    for members in kinds.values():
-        # Equal structures have equal projections; rounding to a grid instead would split pairs at its edges.
-        weights = np.cos(np.arange(len(coordinates[members[0]]), dtype=np.float64))
-        marks = np.array([coordinates[index] @ weights for index in members])
-        order = np.argsort(marks, kind="stable")
-        reach = SAME * float(np.abs(weights).sum())
-        taken: set[int] = set()
-        for position, first in enumerate(order):
-            if first in taken:
-                continue
-            end = int(np.searchsorted(marks[order], marks[first] + reach, side="right"))
-            same = [
-                int(other)
-                for other in order[position + 1 : end]
-                if np.abs(coordinates[members[other]] - coordinates[members[first]]).max() < SAME
-            ]
-            if same:
-                taken.update(same)
-                yield tuple(frames[members[item]].structure.name for item in sorted([int(first), *same]))
-
-
-def _force_outliers(frames: list[Frame]) -> Iterator[str]:
-    norms = np.linalg.norm(_finite_forces(frames), axis=1)
-    if not len(norms):
-        return
-    usual = float(np.percentile(norms, 99))
-    bound = min(LARGEST_FORCE, FORCE_FACTOR * usual) if usual > 0 else LARGEST_FORCE
-    for frame in frames:
-        if frame.forces is not None and frame.has_forces:
-            largest = float(np.nanmax(np.linalg.norm(frame.forces, axis=1)))
-            if largest > bound:
-                yield f"{frame.structure.name}: largest force {largest:.1f} eV/Å (99 % are below {usual:.2f})"
-
-
-def _energy_outliers(frames: list[Frame]) -> Iterator[str]:
-    groups: dict[str, list[Frame]] = defaultdict(list)
-    for frame in frames:
-        if frame.has_energy:
-            groups[_formula(frame.structure)].append(frame)
-    for formula, members in groups.items():
-        if len(members) < FEWEST_FOR_DEVIATION:
-            continue
-        per_atom = np.array([frame.energy for frame in members], dtype=np.float64) / len(members[0].structure)
-        distance = np.abs(per_atom - np.median(per_atom))
-        deviation = float(np.median(distance))
-        far = np.flatnonzero(distance > ENERGY_DEVIATIONS * deviation)
-        if deviation == 0 or len(far) > LARGEST_SHARE * len(members):
-            continue
-        for index in far:
-            yield (
-                f"{members[index].structure.name}: energy {distance[index]:.3f} eV/atom from the median of {formula} "
-                f"({distance[index] / deviation:.0f} median deviations)"
-            )
-
-
-def _shortest_distance(frames: list[Frame]) -> tuple[ShortestDistance | None, list[str]]:
-    """The closest pair of all, and what is wrong with structures whose atoms coincide."""
-    best: ShortestDistance | None = None
-    overlaps = []
-    for frame in frames:
-        structure = frame.structure
-        for cutoff in (2.0, 4.0, 8.0) if best is None else (best.distance,):
-            try:
-                edges = neighbour_list(structure, cutoff)
-            except StructureError as error:
-                overlaps.append(str(error))
-                break
-            if len(edges.senders):
-                lengths = np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
-                closest = int(lengths.argmin())
-                ends = (edges.receivers[closest], edges.senders[closest])
-                pair = "-".join(sorted(symbol(int(structure.numbers[end])) for end in ends))
-                best = ShortestDistance(float(lengths[closest]), pair, structure.name)
-                break
-    return best, overlaps
-
-
-def _baseline(frames: list[Frame]) -> Baseline:
-    labelled, energies = _with_energy(frames)
-    forces = _finite_forces(frames)
+def _baseline(frames: list[Frame]) -> BaselineErrors:
+    forces = finite_forces(frames)
+    stresses = np.array([frame.stress for frame in frames if frame.stress is not None and frame.has_stress])
     force_mae = _or_none(np.abs(forces) * MEV, np.mean)
+    stress_mae = _or_none(np.abs(stresses) / GPa, np.nanmean)
+    bonded = [frame for frame in frames if not frame.is_isolated_atom] or frames
+    labelled, energies = _with_energy(bonded)
     if not labelled:
-        return Baseline(None, None, "no energies", force_mae)
-    formulas = np.array([_formula(frame.structure) for frame in labelled])
-    names, kind = np.unique(formulas, return_inverse=True)
-    if 2 * len(names) <= len(labelled) or len(labelled) == 1:
-        constant = (np.bincount(kind, weights=energies) / np.bincount(kind))[kind]
-        which = "mean of each composition"
-    else:
-        counts = np.array([np.bincount(frame.structure.numbers, minlength=119) for frame in labelled], dtype=np.float64)
-        constant = counts @ np.linalg.lstsq(counts, energies, rcond=None)[0]
-        which = "least-squares energy of each element"
-    error = np.abs(energies - constant) * MEV
+        return BaselineErrors(None, None, "no energies", force_mae, stress_mae)
+    baseline = fit_baseline(labelled)
+    error = np.abs(energies - baseline(labelled)) * MEV
     sizes = np.array([len(frame.structure) for frame in labelled])
-    return Baseline(float(error.mean()), float((error / sizes).mean()), which, force_mae)
+    return BaselineErrors(float(error.mean()), float((error / sizes).mean()), baseline.kind, force_mae, stress_mae)

@@ -64,13 +64,16 @@ class NeighbourList:
         return kept
 
 
-def neighbour_list(structure: Structure, cutoff: float, backend: str | None = None) -> NeighbourList:
+def neighbour_list(
+    structure: Structure, cutoff: float, backend: str | None = None, check: bool = True
+) -> NeighbourList:
     """All directed edges of a structure up to a cutoff.
 
     Args:
         structure: Checked structure.
         cutoff: Å.
         backend: `vesin` or `torch`; by default vesin where it is installed.
+        check: Refuse atoms on the same spot.
 
     Raises:
         StructureError: Two atoms sit on the same spot.
@@ -80,7 +83,8 @@ def neighbour_list(structure: Structure, cutoff: float, backend: str | None = No
     receivers, senders, shifts = find(structure, cutoff)
     order = np.lexsort((shifts[:, 2], shifts[:, 1], shifts[:, 0], senders, receivers))
     edges = NeighbourList(senders[order], receivers[order], shifts[order])
-    _check_distances(structure, edges)
+    if check:
+        _check_distances(structure, edges)
     return edges
 
 

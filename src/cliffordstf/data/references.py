@@ -1,4 +1,4 @@
-"""Energies of free atoms: given, read from isolated atoms, or fitted."""
+"""Isolated-atom energies (E0s): given, read from isolated atoms, or fitted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,30 +6,28 @@ from typing import Literal
 
 import numpy as np
 
+from cliffordstf.data.composition import Pooling, fit_composition
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.neighbours import neighbour_list
-from cliffordstf.data.structure import FloatArray, symbol
+from cliffordstf.data.structure import symbol
 from cliffordstf.errors import DataError
 
-Pooling = Literal["sum", "mean"]
 ReferenceMode = Literal["auto", "isolated", "least-squares", "mean", "none"]
 SUSPICIOUS_RESIDUAL = 15.0
 """eV per atom; cohesive energies are smaller, so a larger mean residual means that reference and data do not match."""
-
-OUT_OF_REACH = 6.0
-"""Å; an atom in a periodic box whose images are farther away counts as isolated."""
+SAME_ENERGY = 1e-3
+"""eV: isolated atoms of one element that differ by less are the same."""
 
 
 @dataclass(frozen=True)
 class References:
-    """Energies of free atoms.
+    """Energies of isolated atoms, which the model does not have to learn.
 
     Attributes:
         energies: eV by atomic number.
         mode: Where they come from.
         warnings: What the user should know.
         pooling: Whether a structure's reference is the sum over its atoms, or their mean.
-        constant: Taken off every structure, whatever its size, eV.
+        constant: Subtracted from every structure, whatever its size, eV.
     """
 
     energies: dict[int, float]
@@ -46,7 +44,7 @@ class References:
     def shares(self, frame: Frame) -> int:
         """Into how many parts what is left of a frame's energy divides.
 
-        Its atoms, or one if they are averaged or a constant was taken off the whole.
+        Its atoms, or one if they are averaged or a constant was subtracted from the whole.
         """
         return len(frame.structure) if self.pooling == "sum" and self.mode != "mean" else 1
 
@@ -57,13 +55,13 @@ def find_references(
     wanted: ReferenceMode | Mapping[int, float] = "auto",
     pooling: Pooling = "sum",
 ) -> References:
-    """Free-atom energies of the given elements.
+    """Isolated-atom energies of the given elements.
 
     Args:
-        frames: Training structures; isolated atoms among them serve as references.
+        frames: Training structures; isolated atoms among them serve as references and are in no fit.
         elements: Atomic numbers.
         wanted: Energies by atomic number, or how to find them. `auto` takes isolated atoms where the data have one
-            for every element, and a least-squares fit otherwise; `mean` takes the mean of the labels off
+            for every element, and a least-squares fit otherwise; `mean` subtracts the mean of the labels from
             every structure.
         pooling: Of the model: whether a structure's value is the sum over its atoms, or their mean. A mean is always
             fitted unless something else is asked for.
@@ -71,21 +69,49 @@ def find_references(
     Raises:
         DataError: An element has no energy in what was given, or there is nothing to fit to.
     """
-    labelled = [frame for frame in frames if frame.has_energy]
+    atoms, labelled = split_isolated([frame for frame in frames if frame.has_energy])
     if isinstance(wanted, Mapping):
-        found = _given(wanted, elements)
-    elif wanted == "none" or (wanted == "auto" and not labelled):
+        found = References(_complete(wanted, elements, "no isolated-atom energy was given"), "given")
+    elif wanted == "none" or (wanted == "auto" and not (labelled or atoms)):
         return References(dict.fromkeys(elements, 0.0), "none", pooling=pooling)
+    elif wanted == "mean":
+        return _mean([*atoms, *labelled], elements, pooling)
     else:
-        if wanted == "mean":
-            return _mean(labelled, elements, pooling)
-        isolated = isolated_atoms(labelled)
-        has_all = set(elements) <= set(isolated) and pooling == "sum"
-        if wanted == "isolated" or (wanted == "auto" and has_all):
-            found = References(_complete(isolated, elements, "the data hold no isolated atom"), "isolated")
-        else:
-            found = _least_squares(labelled, elements, pooling)
+        found = _from_data(atoms, labelled, elements, wanted, pooling)
     return _cross_checked(replace(found, pooling=pooling), labelled)
+
+
+def _from_data(
+    atoms: Sequence[Frame], labelled: Sequence[Frame], elements: Sequence[int], wanted: str, pooling: Pooling
+) -> References:
+    isolated, warnings = isolated_atoms(atoms)
+    missing = [symbol(number) for number in elements if number not in isolated]
+    if wanted == "isolated" or (wanted == "auto" and not missing and pooling == "sum"):
+        return References(_complete(isolated, elements, "the data hold no isolated atom"), "isolated", tuple(warnings))
+    if wanted == "auto" and isolated and pooling == "sum":
+        warnings = [
+            f"the data hold isolated atoms of {_symbols(isolated)}, but none of {', '.join(missing)}: energies of all "
+            "elements are fitted instead; give the missing ones, too, for example in data.reference=FILE."
+        ]
+    else:
+        warnings = []
+    # Where a value is a mean over atoms, a single atom is a structure like any other.
+    used = [*atoms, *labelled] if pooling == "mean" else labelled or atoms
+    fitted = _least_squares(used, elements, pooling)
+    return replace(fitted, warnings=(*warnings, *fitted.warnings))
+
+
+def _symbols(numbers: Sequence[int] | Mapping[int, float]) -> str:
+    return ", ".join(symbol(number) for number in sorted(numbers))
+
+
+def split_isolated(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Isolated atoms, and all other structures."""
+    isolated: list[Frame] = []
+    others: list[Frame] = []
+    for frame in frames:
+        (isolated if frame.is_isolated_atom else others).append(frame)
+    return isolated, others
 
 
 def _mean(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) -> References:
@@ -96,60 +122,52 @@ def _mean(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) ->
 
 def _need_energies(frames: Sequence[Frame]) -> None:
     if not frames:
-        raise DataError("no structure carries an energy, so free-atom energies cannot be fitted; set reference: none.")
+        raise DataError(
+            "no structure carries an energy, so isolated-atom energies cannot be fitted; set data.reference=none."
+        )
 
 
-def isolated_atoms(frames: Sequence[Frame]) -> dict[int, float]:
-    """Energies of one-atom frames whose images, if any, are out of reach, by atomic number, eV."""
-    return {
-        int(frame.structure.numbers[0]): float(frame.energy)
-        for frame in frames
-        if frame.energy is not None
-        and len(frame.structure) == 1
-        and len(neighbour_list(frame.structure, OUT_OF_REACH).senders) == 0
-    }
-
-
-def _given(wanted: Mapping[int, float], elements: Sequence[int]) -> References:
-    return References(_complete(wanted, elements, "no free-atom energy was given"), "given")
+def isolated_atoms(frames: Sequence[Frame]) -> tuple[dict[int, float], list[str]]:
+    """Energies of isolated atoms by atomic number, eV, the lowest of each element, and warnings."""
+    found: dict[int, list[float]] = {}
+    for frame in frames:
+        if frame.energy is not None and frame.has_energy:
+            found.setdefault(int(frame.structure.numbers[0]), []).append(float(frame.energy))
+    warnings = [
+        f"isolated atoms of {symbol(number)} have energies from {min(values):.4f} to {max(values):.4f} eV: the lowest "
+        "is used."
+        for number, values in found.items()
+        if max(values) - min(values) > SAME_ENERGY
+    ]
+    return {number: min(values) for number, values in found.items()}, warnings
 
 
 def _complete(energies: Mapping[int, float], elements: Sequence[int], lack: str) -> dict[int, float]:
     missing = [symbol(number) for number in elements if number not in energies]
     if missing:
         raise DataError(
-            f"{lack} for {', '.join(missing)}; add them, or let them be fitted with reference: least-squares."
+            f"{lack} for {', '.join(missing)}; add them, or have them fitted with data.reference=least-squares."
         )
     return {number: float(energies[number]) for number in elements}
 
 
-def composition_matrix(frames: Sequence[Frame], elements: Sequence[int]) -> FloatArray:
-    """How many atoms of each element each frame holds, (frames, elements)."""
-    return np.array([[np.sum(f.structure.numbers == number) for number in elements] for f in frames], dtype=np.float64)
-
-
 def _least_squares(frames: Sequence[Frame], elements: Sequence[int], pooling: Pooling) -> References:
     _need_energies(frames)
-    # An isolated atom is a composition like any other here.
-    matrix = composition_matrix(frames, elements)
-    if pooling == "mean":
-        matrix /= matrix.sum(axis=1, keepdims=True)
-    energies = np.array([frame.energy for frame in frames], dtype=np.float64)
-    solution, _, rank, _ = np.linalg.lstsq(matrix, energies, rcond=None)
-    warnings: tuple[str, ...] = ()
-    if rank < len(elements):
-        warnings = (
-            f"the {len(frames)} structures have only {rank} independent compositions for {len(elements)} elements: the "
-            "fitted free-atom energies are right in sum but not one by one, so do not compare energies across "
-            "compositions that are not in the data; give reference energies or isolated atoms for that.",
+    fit = fit_composition(frames, elements, pooling)
+    warnings: list[str] = []
+    if fit.rank < len(elements):
+        warnings.append(
+            f"the {len(frames)} structures have only {fit.rank} independent compositions for {len(elements)} elements: "
+            "the fitted isolated-atom energies are right in sum but not one by one, so do not compare energies across "
+            "compositions that are not in the data; give reference energies or isolated atoms for that."
         )
-    if rank == len(frames) > 1:
-        warnings += (
-            f"no two of the {len(frames)} structures tell the same about the elements, so fitted free-atom energies "
-            "say all that their energies do, and nothing is left to learn from these; give reference energies, or for "
-            "energies that have been taken off others already, such as adsorption energies, set data.reference=mean.",
+    if fit.rank == len(frames) > 1:
+        warnings.append(
+            f"the {len(frames)} structures have as many independent compositions, so fitted isolated-atom energies "
+            "reproduce their energies and nothing is left to learn from these; give reference energies, or for "
+            "energies that are relative to others already, such as adsorption energies, set data.reference=mean."
         )
-    return References(dict(zip(elements, solution.tolist(), strict=True)), "least-squares", warnings)
+    return References(fit.energies, "least-squares", tuple(warnings))
 
 
 def _cross_checked(found: References, frames: Sequence[Frame]) -> References:
@@ -159,10 +177,11 @@ def _cross_checked(found: References, frames: Sequence[Frame]) -> References:
         for frame in frames
         if frame.energy is not None and len(frame.structure) > 1
     ]
-    if residuals and abs(mean := float(np.mean(residuals))) > SUSPICIOUS_RESIDUAL:
+    if residuals and abs(middle := float(np.median(residuals))) > SUSPICIOUS_RESIDUAL:
         warning = (
-            f"after the free-atom energies ({found.mode}) {mean:+.1f} eV per atom are left on average, more than any "
-            "cohesive energy; are energies already referenced, in another unit, or from another method?"
+            f"after the isolated-atom energies ({found.mode}) {middle:+.1f} eV per atom are left in half of the "
+            "structures, more than any cohesive energy; are energies already referenced, in another unit, or from "
+            "another method?"
         )
         return replace(found, warnings=(*found.warnings, warning))
     return found

@@ -1,6 +1,5 @@
-"""Training, validation and test sets: seeded, and checked for structures that are in two of them."""
+"""Training, validation and test sets, drawn with a seed."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
@@ -8,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.structure import Structure
 from cliffordstf.errors import DataError
 
 
@@ -88,39 +86,3 @@ def systems_of(frames: Sequence[Frame]) -> list[Hashable] | None:
     if len(counts) < 2 or max(counts.values()) == 1:
         return None
     return [("frame", index) if frame.id is None else frame.id for index, frame in enumerate(frames)]
-
-
-ROWS = 256
-"""Atoms whose distances to all others are found at once: one by one is slow, all is too much for large boxes."""
-
-
-def fingerprint(structure: Structure) -> str:
-    """The same for a structure moved or turned as a whole, or with its atoms in another order.
-
-    Made of each atom's element and its sums of distances to the atoms of every element, of the cell's metric and of the
-    periodic directions.
-    """
-    numbers, positions = structure.numbers, structure.positions
-    is_element = (numbers[:, None] == np.unique(numbers)).astype(np.float64)
-    sums = np.concatenate(
-        [
-            np.linalg.norm(positions[None] - positions[start : start + ROWS, None], axis=2) @ is_element
-            for start in range(0, len(numbers), ROWS)
-        ]
-    )
-    rows = np.column_stack([numbers, np.round(sums, 3) + 0.0])
-    digest = hashlib.sha256(rows[np.lexsort(rows.T)].tobytes())
-    digest.update((np.round(structure.cell @ structure.cell.T, 3) + 0.0).tobytes())
-    digest.update(structure.pbc.tobytes())
-    return digest.hexdigest()
-
-
-def fingerprints(frames: Sequence[Frame]) -> list[str]:
-    """`fingerprint` of every frame."""
-    return [fingerprint(frame.structure) for frame in frames]
-
-
-def leaked(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs (index in first, index in second) of the same structure, from their fingerprints."""
-    known = {key: index for index, key in enumerate(first)}
-    return [(known[key], index) for index, key in enumerate(second) if key in known]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from ase.data import atomic_numbers, chemical_symbols
+from ase.formula import Formula
 from ase.geometry import complete_cell
 from numpy.typing import ArrayLike, NDArray
 
@@ -96,6 +97,17 @@ class Structure:
 def symbol(number: int) -> str:
     """Chemical symbol of an atomic number, or `Z=…` where there is none."""
     return str(chemical_symbols[number]) if 0 < number < len(chemical_symbols) else f"Z={number}"
+
+
+def formula(structure: Structure) -> str:
+    """Hill formula of a structure.
+
+    Example:
+        >>> formula(Structure([8, 1, 1], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]))
+        'H2O'
+    """
+    numbers, counts = np.unique(structure.numbers, return_counts=True)
+    return str(Formula.from_dict({symbol(int(n)): int(c) for n, c in zip(numbers, counts, strict=True)}).format("hill"))
 
 
 def as_structure(value: "Structure | Atoms", name: str | None = None) -> Structure:

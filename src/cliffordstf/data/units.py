@@ -1,12 +1,13 @@
 """Units of data files and names of their labels, and the factors to eV and Å."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ase import units as ase_units
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.options import Options
 from cliffordstf.text import did_you_mean
 
 AUTO = "auto"
@@ -27,7 +28,13 @@ LENGTH_UNITS: dict[str, float] = {"Å": 1.0, "bohr": ase_units.Bohr, "nm": 10.0}
 STRESS_UNITS: dict[str, float] = {
     sign + name: factor * (-1.0 if sign else 1.0)
     for sign in ("", "-")
-    for name, factor in {"eV/Å³": 1.0, "GPa": ase_units.GPa, "kbar": 0.1 * ase_units.GPa}.items()
+    for name, factor in {
+        "eV/Å³": 1.0,
+        "GPa": ase_units.GPa,
+        "kbar": 0.1 * ase_units.GPa,
+        "bar": 1e-4 * ase_units.GPa,
+        "Hartree/bohr³": ase_units.Hartree / ase_units.Bohr**3,
+    }.items()
 }
 """Unit of stress -> eV/Å³ with ASE's sign (positive under tension). A minus marks the other sign, as VASP prints it."""
 
@@ -42,6 +49,8 @@ _ALIASES: dict[str, str] = {
     "ev/ang3": "eV/Å³",
     "ev/angstrom3": "eV/Å³",
     "kb": "kbar",
+    "ha/bohr3": "Hartree/bohr³",
+    "hartree/bohr3": "Hartree/bohr³",
 }
 
 
@@ -89,43 +98,34 @@ def parse_force_unit(text: str) -> str:
     return f"{parse_energy_unit(energy)}/{parse_length_unit(length)}"
 
 
+_PARSERS: dict[str, Callable[[str], str]] = {
+    "energy": parse_energy_unit,
+    "length": parse_length_unit,
+    "forces": parse_force_unit,
+    "stress": parse_stress_unit,
+}
+
+
 def force_factor(unit: str) -> float:
     """EV/Å per canonical unit of force."""
     energy, _, length = unit.rpartition("/")
     return ENERGY_UNITS[energy] / LENGTH_UNITS[length]
 
 
-class _Options(BaseModel):
-    """Options whose mistakes are a ConfigError with the nearest valid choice."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise ConfigError(_explain(type(self), error)) from None
-
-
-def _explain(kind: type[BaseModel], error: ValidationError) -> str:
-    first = error.errors()[0]
-    field = str(first["loc"][-1]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        choices = ", ".join(kind.model_fields)
-        return (
-            f"{kind.__name__} has no option '{field}'{did_you_mean(field, kind.model_fields)}; choose from {choices}."
-        )
-    message = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-    return f"{message}." if first["type"] == "value_error" else f"{kind.__name__} option '{field}': {message}."
-
-
-class Units(_Options):
-    """Units of a data file; `auto` is what the file states or its format is known to hold. Forces: energy/length."""
+class Units(Options):
+    """Units of data files; `auto` is what the file states, or what its format is known to hold."""
 
     energy: str = Field(AUTO, description="auto, eV, meV, kcal/mol, kJ/mol, Hartree, or 1 for plain numbers.")
     length: str = Field(AUTO, description="auto, Å, bohr or nm.")
+    forces: str = Field(
+        AUTO,
+        description="auto, or energy/length such as Hartree/bohr; auto is what the file states, else unit of energy "
+        "over unit of length.",
+    )
     stress: str = Field(
-        AUTO, description="auto, eV/Å³, GPa or kbar, positive under tension; with a minus where it is VASP's sign."
+        AUTO,
+        description="auto, eV/Å³, GPa, kbar, bar or Hartree/bohr³, positive under tension as in ASE; with a minus "
+        "(-kbar) for VASP's sign, positive under compression.",
     )
 
     @field_validator("energy", mode="before")
@@ -133,23 +133,13 @@ class Units(_Options):
     def _plain_numbers(cls, value: Any) -> Any:
         return "1" if type(value) is int and value == 1 else value  # YAML reads the unit 1 as a number
 
-    @field_validator("energy")
+    @field_validator("energy", "length", "forces", "stress")
     @classmethod
-    def _energy(cls, value: str) -> str:
-        return AUTO if value.casefold() == AUTO else parse_energy_unit(value)
-
-    @field_validator("length")
-    @classmethod
-    def _length(cls, value: str) -> str:
-        return AUTO if value.casefold() == AUTO else parse_length_unit(value)
-
-    @field_validator("stress")
-    @classmethod
-    def _stress(cls, value: str) -> str:
-        return AUTO if value.casefold() == AUTO else parse_stress_unit(value)
+    def _canonical(cls, value: str, info: ValidationInfo) -> str:
+        return value.casefold() if value.casefold() == AUTO else _PARSERS[str(info.field_name)](value)
 
 
-class LabelKeys(_Options):
+class LabelKeys(Options):
     """Names of the labels in a data file; None is found by itself."""
 
     energy: str | None = Field(None, description="Key of the total energy.")

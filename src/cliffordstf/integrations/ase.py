@@ -57,7 +57,7 @@ class Calculator(AseCalculator):
             raise ConfigError("the calculator got an empty list of models; give at least one.")
         if dtype not in DTYPES:
             raise ConfigError(f"dtype={dtype!r} is not supported by the calculator; choose 'float64' or 'float32'.")
-        self.device = _device(device)
+        self.device = inference_device(device)
         self.potentials = [_prepared(member, DTYPES[dtype], self.device) for member in members]
         self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
         self._batches: dict[float, tuple[NeighbourList, Batch]] = {}
@@ -123,7 +123,12 @@ class Calculator(AseCalculator):
             )
 
 
-def _device(device: str | torch.device) -> torch.device:
+def inference_device(device: str | torch.device) -> torch.device:
+    """A device that can be used.
+
+    Raises:
+        ConfigError: There is no such device.
+    """
     try:
         found = torch.device(device)
         torch.empty(0, device=found)

@@ -1,48 +1,38 @@
-"""Structure files in any format that ASE reads, with errors that say which file and why."""
+"""Structures for simulations: any file that is read for training, too, as ASE objects with their velocities."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from ase import Atoms
-from ase.io import iread
 
+from cliffordstf.data.load import load_frames
+from cliffordstf.data.options import READ_AUTO, ReadOptions
 from cliffordstf.errors import DataError
 
 LABELS = ("energy", "free_energy", "energies", "forces", "stress", "stresses", "virial", "dipole", "charges", "magmoms")
 """Keys of calculators that ASE refuses to write when `info` or `arrays` hold them as well."""
 
 
-def read_structures(path: Path | str) -> Iterator[Atoms]:
-    """All structures of a file, one after the other.
+def read_structures(path: Path | str, options: ReadOptions = READ_AUTO) -> list[Atoms]:
+    """All structures of a file, with velocities and constraints where it has them.
+
+    Args:
+        path: A file, a folder or a pattern in any format that is read.
+        options: Units and the like.
 
     Raises:
         DataError: There is no such file, it cannot be read, or it holds no structure.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"there is no file {path}; give a structure file that ASE can read, such as .extxyz or .cif.")
-    count = 0
-    try:
-        for atoms in iread(str(path), index=":"):
-            count += 1
-            yield atoms
-    except Exception as error:
-        # ASE's readers raise whatever their parsers do; none of it tells a user which file is meant.
-        reason = " ".join(str(error).split()).rstrip(".") or "no reason given"
-        raise DataError(
-            f"cannot read structure {count} of {path} ({type(error).__name__}: {reason}); check the file."
-        ) from error
-    if count == 0:
-        raise DataError(f"{path} holds no structure; check the file.")
+    frames = load_frames(str(path), options, keep_atoms=True).frames
+    return [frame.atoms for frame in frames if frame.atoms is not None]
 
 
-def read_structure(path: Path | str, index: int = -1) -> Atoms:
+def read_structure(path: Path | str, index: int = -1, options: ReadOptions = READ_AUTO) -> Atoms:
     """One structure of a file, the last by default.
 
     Raises:
         DataError: The file cannot be read or has no structure with this index.
     """
-    structures = list(read_structures(path))
+    structures = read_structures(path, options)
     try:
         return structures[index]
     except IndexError:

@@ -2,19 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.family import FamilyConfig, family_config
+from cliffordstf.options import Options, parse_options
 from cliffordstf.text import did_you_mean
 
 Forces = Literal["conservative", "direct"]
 
 
-class CommonConfig(BaseModel):
+class CommonConfig(Options):
     """What every profile has."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     elements: tuple[int, ...] = Field(
         default=tuple(range(1, 101)), description="Atomic numbers the model knows; by default elements 1 to 100."
@@ -101,6 +100,9 @@ class DefaultConfig(CommonConfig):
 ModelConfig = PaperConfig | DefaultConfig
 AnyConfig = ModelConfig | FamilyConfig
 
+PROFILES: dict[Any, type[ModelConfig]] = {"paper": PaperConfig, "default": DefaultConfig}
+_CHOICES = " or ".join(f"'{name}'" for name in PROFILES)
+
 _adapter: TypeAdapter[ModelConfig] = TypeAdapter(Annotated[ModelConfig, Field(discriminator="profile")])
 
 
@@ -112,23 +114,12 @@ def parse_config(values: dict[str, Any]) -> AnyConfig:
     """
     if values.get("profile") == "family":
         return family_config(**values)
-    try:
-        return _adapter.validate_python(values)
-    except ValidationError as error:
-        raise ConfigError(_explain(error, values)) from None
-
-
-def _explain(error: ValidationError, values: dict[str, Any]) -> str:
-    first = error.errors()[0]
-    field = str(first["loc"][-1]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        kind = PaperConfig if values.get("profile") == "paper" else DefaultConfig
-        return f"the {values.get('profile')} model has no option '{field}'{did_you_mean(field, kind.model_fields)}."
-    if first["type"].startswith("union_tag"):
-        return f"profile={values.get('profile')!r} is not a model; choose 'paper' or 'default'."
-    message = first["msg"].removeprefix("Value error, ")
-    where = f"model option '{field}': " if field and field not in ("paper", "default") else "model options: "
-    return f"{where}{message[0].lower()}{message[1:]}."
+    profile = values.get("profile")
+    if profile not in PROFILES:
+        raise ConfigError(
+            f"profile={profile!r} is not a model{did_you_mean(str(profile), PROFILES)}; choose {_CHOICES}."
+        )
+    return parse_options(PROFILES[profile], values, "model")
 
 
 def json_schema() -> dict[str, Any]:

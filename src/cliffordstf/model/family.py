@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from torch import nn
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.options import Options, parse_options
 from cliffordstf.text import did_you_mean
 
 
-class FamilyConfig(BaseModel):
+class FamilyConfig(Options):
     """What every family has; each adds its hyper-parameters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: Literal["family"] = "family"
     name: str = Field(description="Of the preset, which says the family.")
@@ -154,16 +153,7 @@ def family_config(name: str, **values: Any) -> FamilyConfig:
         ConfigError: There is no such preset or field, or a value is not valid.
     """
     family = find_family(name)
-    try:
-        return family.config(**{**family.presets[name], "name": name, **values})
-    except ValidationError as error:
-        first = error.errors()[0]
-        option = str(first["loc"][0]) if first["loc"] else "options"
-        if first["type"] == "extra_forbidden":
-            nearest = did_you_mean(option, family.config.model_fields)
-            raise ConfigError(f"the peer '{name}' has no option '{option}'{nearest}.") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"option '{option}' of the peer '{name}': {message[0].lower()}{message[1:]}.") from None
+    return parse_options(family.config, {**family.presets[name], "name": name, **values}, "model")
 
 
 def force_mode(config: FamilyConfig) -> Literal["conservative", "direct"]:

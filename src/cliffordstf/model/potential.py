@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a potential says of a batch; every tensor is float64.
+    """Predictions for a batch; every tensor is float64.
 
     Attributes:
         energy: eV, (structures,).
@@ -30,12 +30,16 @@ class Prediction:
         forces: eV/Å, (atoms, 3), or None if they were not asked for.
         stress: eV/Å³, (structures, 3, 3), positive under tension as in ASE; NaN where a structure has no
             three-dimensional cell; None if it was not asked for.
+        energy_std: Sample standard deviation over the members of an ensemble, eV, (structures,); None for one model.
+        forces_std: The same of the forces, eV/Å, (atoms, 3).
     """
 
     energy: Tensor
     atom_energies: Tensor
     forces: Tensor | None = None
     stress: Tensor | None = None
+    energy_std: Tensor | None = None
+    forces_std: Tensor | None = None
 
 
 class Potential(nn.Module):

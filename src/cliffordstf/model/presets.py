@@ -73,7 +73,10 @@ def own_preset(name: str, **overrides: Any) -> ModelConfig:
     """Config of a preset of this package."""
     if name not in PRESETS:
         every = [*PRESETS, *family_names()]
-        raise ConfigError(f"there is no preset '{name}'{did_you_mean(name, every)}; choose one of {', '.join(every)}.")
+        raise ConfigError(
+            f"there is no preset '{name}'{did_you_mean(name, every)}; choose one of {', '.join(PRESETS)}, or a peer "
+            "that 'cliffordstf presets' lists."
+        )
     config = parse_config({**PRESETS[name], **overrides})
     assert not isinstance(config, FamilyConfig)
     return config

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from cliffordstf.data.structure import FloatArray
-from cliffordstf.report.style import ACCENT, MUTED, SECOND, THIRD, log_axis, say
+from cliffordstf.report.style import ACCENT, MUTED, SECOND, THIRD, log_axis, show_message
 
 History = list[dict[str, float]]
 
@@ -75,7 +75,7 @@ def draw_curve(axes: Axes, history: History, panel: Panel, zero: float | None = 
     """One panel; `zero` is the error of the baseline model in the panel's unit."""
     curves = _curves(history, panel)
     if not curves:
-        say(axes, "no training history")
+        show_message(axes, "no training history")
         return
     epochs = np.array([number(row.get("epoch", index + 1)) for index, row in enumerate(history)])
     shown = np.concatenate(list(curves.values()))

@@ -1,5 +1,7 @@
-"""Headline numbers, each beside the baseline, and tables of measures."""
+"""Headline numbers, each beside the baseline, and the comparison of models."""
 
+import math
+import re
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
@@ -7,15 +9,14 @@ from typing import Any, Literal
 import numpy as np
 
 from cliffordstf.report.inputs import ReportSection
-from cliffordstf.report.markup import Cell, cosine_text, is_number, number_cell, significant, table
-from cliffordstf.report.worst import unusable_predictions
+from cliffordstf.report.markup import NOT_FINITE, Cell, cosine_text, is_number, number_cell, significant, table
 from cliffordstf.train.evaluation import Evaluation
 from cliffordstf.train.metrics import compute_metrics
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of `compute_metrics`; `kind` says how it reads and whether more or less is better."""
+    """One number of `compute_metrics`; `kind` tells how it is written and whether more or less is better."""
 
     name: str
     key: str
@@ -23,25 +24,30 @@ class Measure:
     kind: Literal["error", "cosine", "share"] = "error"
 
     def value(self, metrics: dict[str, Any]) -> float | None:
-        """The number, if there is one."""
-        return float(metrics[self.key]) if is_number(metrics.get(self.key)) else None
+        """The number, NaN where predictions are not finite; None without labels."""
+        found = metrics.get(self.key)
+        if found is None or is_number(found):
+            return found
+        return math.nan
 
     def text(self, value: float | None) -> str:
         """The number as shown, without its unit."""
+        if value is not None and not math.isfinite(value):
+            return NOT_FINITE
         if self.kind == "cosine":
             return cosine_text(value)
         if self.kind == "share":
             return "–" if value is None else f"{100 * value:.1f}"
         return significant(value)
 
-    def is_worse(self, metrics: dict[str, Any], baseline_metrics: dict[str, Any]) -> bool:
-        """Whether the model knows less than nothing."""
-        value, zero = self.value(metrics), self.value(baseline_metrics)
-        if value is None or zero is None:
+    def is_worse(self, metrics: dict[str, Any], baseline: dict[str, Any]) -> bool:
+        """Whether the model is worse than the baseline."""
+        value, other = self.value(metrics), self.value(baseline)
+        if value is None or other is None:
             return False
         if self.kind == "cosine":
-            return value <= zero
-        return value < zero if self.kind == "share" else value > zero
+            return value <= other
+        return value < other if self.kind == "share" else value > other
 
 
 MEASURES = (
@@ -68,83 +74,54 @@ _ON_CARDS = (
 
 def baseline_measures(evaluation: Evaluation) -> dict[str, Any]:
     """The same measures of the baseline model; zero forces have no direction, so their cosine counts as 0."""
-    zero = replace(
+    baseline = replace(
         evaluation,
         energy=evaluation.baseline_energy,
         forces=np.zeros_like(evaluation.forces),
         stress=np.zeros_like(evaluation.stress),
     )
     with np.errstate(invalid="ignore"):  # Missing labels are NaN by agreement.
-        return compute_metrics(zero)
+        return compute_metrics(baseline)
 
 
 def cards(section: ReportSection) -> str:
     """The most important numbers of a section in large type."""
     shown = [measure for measure in MEASURES if measure.key in _ON_CARDS and measure.value(section.metrics) is not None]
-    zero = baseline_measures(section.evaluation)
-    return '<div class="cards">' + "".join(_card(measure, section.metrics, zero) for measure in shown) + "</div>"
+    baseline = baseline_measures(section.evaluation)
+    return '<div class="cards">' + "".join(_card(measure, section.metrics, baseline) for measure in shown) + "</div>"
 
 
-def _card(measure: Measure, metrics: dict[str, Any], baseline_metrics: dict[str, Any]) -> str:
-    value, zero = measure.value(metrics), measure.value(baseline_metrics)
-    worse = measure.is_worse(metrics, baseline_metrics)
+def _card(measure: Measure, metrics: dict[str, Any], baseline: dict[str, Any]) -> str:
+    value, other = measure.value(metrics), measure.value(baseline)
+    worse = measure.is_worse(metrics, baseline) or not is_number(value)
     remark = ""
-    if worse:
+    if not is_number(value):
+        remark = '<span class="bad">predictions that are not finite</span>'
+    elif worse:
         remark = '<span class="bad">worse than the baseline</span>'
-    elif measure.kind == "error" and value and zero:
-        remark = f"<span>{significant(zero / value, 2)}× smaller</span>"
+    elif measure.kind == "error" and value and other:
+        remark = f"<span>{significant(other / value, 2)}× smaller</span>"
     unit = f" <small>{escape(measure.unit)}</small>" if measure.unit else ""
+    counted = f'<p class="zero">{_unbroken_limit(cosine_atoms(metrics))}</p>' if measure.kind == "cosine" else ""
     return (
         f'<div class="card{" worse" if worse else ""}"><h3>{escape(measure.name)}</h3>'
         f'<p class="value">{escape(measure.text(value))}{unit}</p>'
-        f'<p class="zero"><span>baseline {escape(measure.text(zero))}</span>{remark}</p></div>'
+        f'<p class="zero"><span>baseline {escape(measure.text(other))}</span>{remark}</p>{counted}</div>'
     )
 
 
-def measures_table(section: ReportSection) -> str:
-    """Every measure of a section that has a value, beside the baseline."""
-    rows = []
-    baseline_metrics = baseline_measures(section.evaluation)
-    for measure in MEASURES:
-        value, zero = measure.value(section.metrics), measure.value(baseline_metrics)
-        if value is None:
-            continue
-        rows.append(
-            [
-                Cell(measure.name),
-                number_cell(value, measure.text(value), strong=True),
-                number_cell(zero, measure.text(zero)),
-                Cell(measure.unit),
-            ]
-        )
-    if not rows:
+def _unbroken_limit(text: str) -> str:
+    """Markup of `cosine_atoms` in which a line never ends within the limit."""
+    return re.sub(r"\|F\|.*", r'<span class="unit">\g<0></span>', escape(text))
+
+
+def cosine_atoms(metrics: dict[str, Any]) -> str:
+    """Which atoms count in the force cosine, as in `8,950 of 9,000 atoms: true |F| ≥ 0.01 eV/Å`."""
+    used, left_out = metrics.get("force_cosine_atoms"), metrics.get("force_cosine_left_out")
+    limit = (metrics.get("thresholds") or {}).get("cosine_min_force_ev_per_a")
+    if used is None or left_out is None or limit is None:
         return ""
-    limits = section.metrics.get("thresholds") or {}
-    caption = ""
-    if is_number(limits.get("energy_ev")) and is_number(limits.get("force_ev_per_a")):
-        caption = (
-            f"Thresholds: energy of a structure within {limits['energy_ev'] * 1000:g} meV, each force component within "
-            f"{limits['force_ev_per_a'] * 1000:g} meV/Å."
-        )
-    return table(["measure", "model", "baseline", "unit"], rows, caption=caption)
-
-
-def warnings(section: ReportSection) -> str:
-    """Call-outs for what must not be overlooked."""
-    messages = []
-    baseline_metrics = baseline_measures(section.evaluation)
-    worse = [measure.name for measure in MEASURES if measure.is_worse(section.metrics, baseline_metrics)]
-    if worse:
-        messages.append(
-            f"Worse than the baseline, which predicts a constant energy and zero forces: {', '.join(worse)}."
-        )
-    energies, forces = unusable_predictions(section.evaluation)
-    if energies or forces:
-        messages.append(
-            f"Not finite, so left out of all numbers here: {energies:,} predicted energies and the predicted forces of "
-            f"{forces:,} atoms, all of which have labels."
-        )
-    return "".join(f'<p class="warning" role="note">{escape(message)}</p>' for message in messages)
+    return f"{used:,} of {used + left_out:,} atoms: true |F| ≥ {limit:g} eV/Å"
 
 
 _KNOWN_COLUMNS = {
@@ -154,6 +131,7 @@ _KNOWN_COLUMNS = {
     "force_mae_mev_per_a": "force MAE (meV/Å)",
     "force_cosine": "force cosine",
     "stress_mae_mev_per_a3": "stress MAE (meV/Å³)",
+    "stress_mae_gpa": "stress MAE (GPa)",
     "parameters": "parameters",
 }
 

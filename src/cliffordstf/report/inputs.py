@@ -1,6 +1,6 @@
 """What a report is made of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cliffordstf.train.evaluation import Evaluation
@@ -36,6 +36,7 @@ class ReportInputs:
             `parameters`, and any other keys.
         notes: Short paragraphs.
         extra_figures: Pairs of a caption and the text of an SVG file.
+        warnings: What was found while the data were read: train/test leakage, outliers, duplicates, …
     """
 
     title: str
@@ -46,3 +47,4 @@ class ReportInputs:
     comparison: list[dict[str, Any]]
     notes: list[str]
     extra_figures: list[tuple[str, str]]
+    warnings: list[str] = field(default_factory=list)

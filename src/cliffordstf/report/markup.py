@@ -14,6 +14,7 @@ import numpy as np
 import yaml
 
 DASH = "–"
+NOT_FINITE = "NaN"
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,19 @@ def number_cell(value: Any, text: str | None = None, strong: bool = False) -> Ce
     return Cell(shown, float(value) if is_number(value) else None, strong=strong)
 
 
+def measured_cell(value: float | None, text: str | None = None, strong: bool = False) -> Cell:
+    """A cell with a measure: a dash without labels, NaN where predictions are not finite.
+
+    >>> measured_cell(None).text, measured_cell(float("nan")).text, measured_cell(0.5).text
+    ('–', 'NaN', '0.500')
+    """
+    if value is None or is_number(value):
+        return number_cell(value, text, strong)
+    return Cell(NOT_FINITE, math.inf, strong=strong)
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], *, sortable: bool = False, caption: str = "") -> str:
-    """An HTML table; columns that hold numbers anywhere are right-aligned."""
+    """An HTML table; columns that hold numbers anywhere are right-aligned, and the caption does not scroll."""
     numeric = [any(row[column].value is not None for row in rows) for column in range(len(headers))]
     css = ["number" if flag else "text" for flag in numeric]
     head = "".join(_header(name, kind, sortable) for name, kind in zip(headers, css, strict=True))
@@ -78,8 +90,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Cell]], *, sortable: b
     )
     return (
         f'<div class="scroll"><table class="{"sortable" if sortable else "plain"}">'
-        + (f"<caption>{escape(caption)}</caption>" if caption else "")
-        + f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        + (f'<p class="caption">{escape(caption)}</p>' if caption else "")
     )
 
 
@@ -92,7 +104,8 @@ def _header(name: str, kind: str, sortable: bool) -> str:
 def _cell(cell: Cell, kind: str) -> str:
     text = cell.text if cell.is_html else escape(cell.text)
     text = f"<strong>{text}</strong>" if cell.strong else text
-    value = "" if cell.value is None else f' data-value="{cell.value!r}"'
+    number = "Infinity" if cell.value == math.inf else repr(cell.value)  # As JavaScript reads it.
+    value = "" if cell.value is None else f' data-value="{number}"'
     return f'<td class="{kind}"{value}>{text}</td>'
 
 

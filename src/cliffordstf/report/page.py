@@ -10,6 +10,7 @@ from cliffordstf.report.curves import draw_curve, panels_with_data
 from cliffordstf.report.headline import cards, comparison_table
 from cliffordstf.report.inputs import ReportInputs, ReportSection
 from cliffordstf.report.markup import as_yaml, code_block, definition_table, figure, foreign_svg
+from cliffordstf.report.notices import counted_warnings, data_warnings
 from cliffordstf.report.sections import section_html
 from cliffordstf.report.style import svg_figure
 
@@ -65,7 +66,7 @@ def report_html(inputs: ReportInputs) -> str:
 {_extra(inputs)}
 {_appendix(inputs)}
 </main>
-<footer>Energies in meV, forces in meV/Å, stress in meV/Å³ unless said otherwise. The baseline
+<footer>Energies in meV, forces in meV/Å, stress in meV/Å³ unless stated otherwise. The baseline
 predicts a constant energy per element, zero forces, zero stress.</footer>
 <script>
 "use strict";
@@ -90,13 +91,15 @@ def _header(inputs: ReportInputs) -> str:
         parts.append(f'<p class="lead">Errors on <strong>{escape(first.title)}</strong> ({counts}), ')
         parts.append("each beside the baseline: a constant energy and zero forces.</p>")
         parts.append(cards(first))
-    parts += [f'<p class="note">{escape(note)}</p>' for note in inputs.notes]
     parts.append(_navigation(inputs))
+    parts.append(data_warnings(inputs.warnings))
+    parts += [f'<p class="note">{escape(note)}</p>' for note in inputs.notes]
     return "".join(parts) + "</header>"
 
 
 def _navigation(inputs: ReportInputs) -> str:
-    links = [("comparison", "Comparison")] if inputs.comparison else []
+    links = [("warnings", counted_warnings(inputs.warnings))] if inputs.warnings else []
+    links += [("comparison", "Comparison")] if inputs.comparison else []
     links += [("learning", "Learning curves")] if panels_with_data(inputs.history) else []
     links += [(f"set-{index}", section.title) for index, section in enumerate(inputs.sections)]
     links += [("figures", "Figures")] if inputs.extra_figures else []

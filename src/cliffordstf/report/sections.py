@@ -9,14 +9,28 @@ from ase.formula import Formula
 from matplotlib.axes import Axes
 
 from cliffordstf.data.structure import symbol
-from cliffordstf.report import plots
-from cliffordstf.report.headline import measures_table, warnings
+from cliffordstf.report import parity, plots
+from cliffordstf.report.energies import ShownEnergies, shown_energies
+from cliffordstf.report.headline import baseline_measures
 from cliffordstf.report.inputs import ReportSection
-from cliffordstf.report.markup import Cell, cosine_text, figure, number_cell, significant, table
+from cliffordstf.report.markup import (
+    NOT_FINITE,
+    Cell,
+    cosine_text,
+    figure,
+    is_number,
+    measured_cell,
+    number_cell,
+    significant,
+    table,
+)
+from cliffordstf.report.measures import config_type_tables, group_table, measures_tables
+from cliffordstf.report.notices import measure_warnings
 from cliffordstf.report.scene import MOST_ATOMS, as_script_data, looks, scene
 from cliffordstf.report.style import FIGURE_SIZE, svg_figure
 from cliffordstf.report.worst import StructureErrors, structure_errors
 from cliffordstf.train.evaluation import Evaluation
+from cliffordstf.train.metrics import COSINE_MIN_FORCE
 
 IN_VIEWER = 5
 IN_TABLE = 25
@@ -25,13 +39,15 @@ IN_TABLE = 25
 def section_html(section: ReportSection, identity: str) -> str:
     """Measures, figures, the worst structures. `identity` is an id that is unique on the page."""
     evaluation = section.evaluation
+    baseline = baseline_measures(evaluation)
     size = f"{len(evaluation.frames):,} structures, {len(evaluation.numbers):,} atoms"
     parts = [
         f'<section id="{identity}"><h2>{escape(section.title)} <small>{size}</small></h2>',
-        warnings(section),
-        f'<div class="figures">{measures_table(section)}{"".join(_figures(section))}</div>',
-        _group_details(section, "element"),
-        _group_details(section, "tag"),
+        measure_warnings(section, baseline),
+        f'<div class="figures">{measures_tables(section, baseline)}{"".join(_figures(section))}</div>',
+        config_type_tables(section),
+        group_table(section, "element"),
+        group_table(section, "tag"),
         _worst(evaluation, f"{identity}-viewer"),
         "</section>",
     ]
@@ -45,50 +61,48 @@ def _figures(section: ReportSection) -> list[str]:
     def add(draw: Callable[[Axes], None], caption: str, size: tuple[float, float] = FIGURE_SIZE) -> None:
         result.append(figure(svg_figure(draw, f"{name}: {caption}", size), caption))
 
-    if (np.isfinite(evaluation.energy_label) & np.isfinite(evaluation.energy)).any():
-        caption = "Energy per atom, predicted against reference, relative to the mean of the reference."
-        add(partial(plots.draw_energy_parity, evaluation=evaluation), caption)
-    if len(plots.force_angles(evaluation)):
+    if (energies := shown_energies(evaluation)) is not None:
+        add(partial(parity.draw_energy_parity, evaluation=evaluation), _energy_caption(energies))
+    if (np.isfinite(evaluation.force_labels) & np.isfinite(evaluation.forces)).any():
         caption = "Force components, predicted against reference; deeper colour, more components."
-        add(partial(plots.draw_force_parity, evaluation=evaluation), caption)
-        caption = "Angle between predicted and true force. Forces near zero have no direction that could be learned."
+        add(partial(parity.draw_force_parity, evaluation=evaluation), caption)
+    if atoms := len(plots.force_angles(evaluation)):
+        caption = (
+            f"Angle between predicted and true force of {atoms:,} atoms. True forces below {COSINE_MIN_FORCE:g} eV/Å "
+            "are left out: their direction is noise."
+        )
         add(partial(plots.draw_angles, evaluation=evaluation), caption)
-        if per_element := metrics.get("per_element") or {}:
-            add(partial(plots.draw_elements, per_element=per_element), *_elements_caption(per_element))
-        if bins := metrics.get("force_cosine_by_magnitude") or []:
-            add(partial(plots.draw_error_by_magnitude, bins=bins), "Force error by the size of the true force.")
-            caption = "Force direction by the size of the true force: distance of the mean cosine (written) from 1."
-            add(partial(plots.draw_cosine_by_magnitude, bins=bins), caption)
+    if plots.shown_elements(per_element := metrics.get("per_element") or {}):
+        add(partial(plots.draw_elements, per_element=per_element), *_elements_caption(per_element))
+    bins = metrics.get("force_cosine_by_magnitude") or []
+    if any(is_number(row.get("force_mae_mev_per_a")) for row in bins):
+        add(partial(plots.draw_error_by_magnitude, bins=bins), "Force error by the size of the true force.")
+    if any(is_number(row.get("force_cosine")) for row in bins):
+        caption = "Force direction by the size of the true force: distance of the mean cosine (written) from 1."
+        add(partial(plots.draw_cosine_by_magnitude, bins=bins), caption)
     if (np.isfinite(evaluation.stress_labels) & np.isfinite(evaluation.stress)).any():
-        add(partial(plots.draw_stress_parity, evaluation=evaluation), "Stress components, predicted against reference.")
+        caption = "Stress components, predicted against reference."
+        add(partial(parity.draw_stress_parity, evaluation=evaluation), caption)
     return result
+
+
+def _energy_caption(energies: ShownEnergies) -> str:
+    caption = "Energy per atom, predicted against reference"
+    if "isolated atoms" in energies.without:
+        caption += ", without the energies of the isolated atoms"
+    if "fit" in energies.without:
+        caption += ", without a least-squares energy of each element, which makes up for differences in composition"
+    if energies.mean is not None:
+        caption += ", relative to the mean of the reference"
+    return f"{caption}."
 
 
 def _elements_caption(per_element: dict[str, dict[str, object]]) -> tuple[str, tuple[float, float]]:
     shown = len(plots.shown_elements(per_element))
-    caption = "Force error by element, beside that of predicting zero."
+    caption = "Force error by element, beside that of the baseline, which predicts zero."
     if shown < len(per_element):
         caption += f" The {shown} elements with the largest error of {len(per_element)}."
     return caption, (FIGURE_SIZE[0], max(FIGURE_SIZE[1], 0.8 + 0.19 * shown))
-
-
-def _group_details(section: ReportSection, group: str) -> str:
-    """Force errors of the atoms of each element or tag, folded away."""
-    found = section.metrics.get(f"per_{group}") or {}
-    if not plots.shown_elements(found):
-        return ""
-    rows = [
-        [
-            Cell(name),
-            number_cell(row.get("n_atoms"), f"{row.get('n_atoms', 0):,}"),
-            number_cell(row.get("force_mae_mev_per_a")),
-            number_cell(row.get("baseline_force_mae_mev_per_a")),
-            number_cell(row.get("force_cosine"), cosine_text(row.get("force_cosine"))),
-        ]
-        for name, row in found.items()
-    ]
-    headers = [group, "atoms", "force MAE (meV/Å)", "baseline (meV/Å)", "force cosine"]
-    return f"<details><summary>Numbers by {group}</summary>{table(headers, rows, sortable=True)}</details>"
 
 
 def _worst(evaluation: Evaluation, viewer: str) -> str:
@@ -116,7 +130,8 @@ def _viewer(evaluation: Evaluation, errors: StructureErrors, shown: list[int], v
         if not errors.has_forces:
             error, unit = errors.energy_per_atom[index], "meV/atom"
         name = evaluation.frames[index].structure.name
-        scenes.append(scene(evaluation, index, f"{rank + 1}. {significant(error)} {unit} · {name}"))
+        shown_error = significant(error) if is_number(error) else NOT_FINITE
+        scenes.append(scene(evaluation, index, f"{rank + 1}. {shown_error} {unit} · {name}"))
     data = as_script_data({"elements": looks(evaluation), "scenes": scenes})
     return (
         f'<div class="viewer" id="{viewer}"><noscript>The 3D viewer needs JavaScript.</noscript></div>'
@@ -141,12 +156,16 @@ def _worst_table(
         row = [number_cell(rank + 1, str(rank + 1)), name, Cell(_formula(structure.numbers.tolist()))]
         row.append(number_cell(len(structure), f"{len(structure):,}"))
         if errors.has_forces:
-            cosine = errors.force_cosine[index]
-            row += [number_cell(errors.force_mae[index]), number_cell(errors.force_worst[index])]
-            row.append(number_cell(cosine, cosine_text(cosine)))
-        row += [number_cell(errors.energy[index]), number_cell(errors.energy_per_atom[index])]
+            row += [_error_cell(errors.force_mae[index]), _error_cell(errors.force_worst[index])]
+            row.append(_error_cell(errors.force_cosine[index], cosine_text))
+        row += [_error_cell(errors.energy[index]), _error_cell(errors.energy_per_atom[index])]
         body.append(row)
     return table(headers, body, sortable=True)
+
+
+def _error_cell(value: float, text: Callable[[float | None], str] = significant) -> Cell:
+    """An error of `structure_errors`, which is NaN without a label."""
+    return measured_cell(None) if np.isnan(value) else measured_cell(float(value), text(value))
 
 
 def _formula(numbers: list[int]) -> str:

@@ -123,7 +123,7 @@ def log_axis(axes: Axes, direction: Literal["x", "y"], values: ArrayLike) -> Non
     axis.set_minor_formatter(NullFormatter())
 
 
-def say(axes: Axes, message: str) -> None:
+def show_message(axes: Axes, message: str) -> None:
     """Write a message where a plot would have been."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, message, ha="center", va="center", color=MUTED, transform=axes.transAxes)

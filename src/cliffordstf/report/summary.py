@@ -11,8 +11,9 @@ from cliffordstf.errors import CliffordSTFError
 from cliffordstf.report.curves import draw_curve, panels_with_data
 from cliffordstf.report.inputs import ReportInputs
 from cliffordstf.report.page import validation_section
-from cliffordstf.report.plots import draw_angles, draw_energy_parity, draw_force_parity
-from cliffordstf.report.style import house_style, say
+from cliffordstf.report.parity import draw_energy_parity, draw_force_parity
+from cliffordstf.report.plots import draw_angles
+from cliffordstf.report.style import house_style, show_message
 
 _PREFERRED = ("Force error", "Energy error", "Loss")
 
@@ -45,7 +46,7 @@ def write_summary_png(inputs: ReportInputs, path: Path) -> Path:
 def _draw_learning(axes: Axes, inputs: ReportInputs) -> None:
     panels = panels_with_data(inputs.history)
     if not panels:
-        say(axes, "no training history")
+        show_message(axes, "no training history")
         return
     panel = min(panels, key=lambda item: _PREFERRED.index(item.title) if item.title in _PREFERRED else 9)
     reference = validation_section(inputs.sections)
@@ -58,4 +59,4 @@ def _draw_section(panels: list[Axes], inputs: ReportInputs) -> None:
         if inputs.sections:
             draw(axes, inputs.sections[0].evaluation)
         else:
-            say(axes, "nothing was evaluated")
+            show_message(axes, "nothing was evaluated")

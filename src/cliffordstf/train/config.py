@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PositiveInt, model_validator
 
-from cliffordstf.data.units import LabelKeys, Units
+from cliffordstf.data.options import ReadOptions
 from cliffordstf.errors import ConfigError
-from cliffordstf.text import did_you_mean
+from cliffordstf.model.presets import preset
+from cliffordstf.options import Accepts, Options, leaves, parse_options
+from cliffordstf.train.foreign import hint, model_paths
 from cliffordstf.train.loss import LossConfig
-
-
-class _Config(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 _UNITS_OF_TIME = {"s": 1, "sec": 1, "min": 60, "h": 3600}
 
@@ -31,7 +28,7 @@ def parse_duration(value: Any) -> Any:
     return float(match.group(1)) * _UNITS_OF_TIME[match.group(2) or "s"]
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
+Duration = Annotated[float, BeforeValidator(parse_duration), Accepts("a time above 0, such as 90s, 20min or 1.5h")]
 
 
 FEW_STRUCTURES = 200
@@ -39,14 +36,34 @@ FEW_STRUCTURES = 200
 molecules with a shorter cutoff too, and small ones with a layer more."""
 
 
-class DataConfig(_Config):
+Files = Annotated[str | list[str], Accepts("a file, a folder, a pattern, or a list of these")]
+Held = Annotated[
+    float | str | list[str], Accepts("a fraction below 1, a count, a file, a folder, a pattern, or a list of files")
+]
+
+
+def _by_name(value: Any) -> Any:
+    """Reference energies by text; `average` is what other packages call the fit."""
+    if isinstance(value, dict):
+        return {str(name): energy for name, energy in value.items()}
+    return "least-squares" if value == "average" else value
+
+
+References = Annotated[
+    str | dict[str, float],
+    BeforeValidator(_by_name),
+    Accepts("auto, isolated, least-squares, mean, none, a file, or energies such as {H: -13.6, O: -2041.8}"),
+]
+
+
+class DataConfig(ReadOptions):
     """Where structures come from and how they are divided."""
 
-    train: str = Field(description="File, folder or pattern with the structures to learn from.")
-    valid: float | str = Field(
-        0.05, description="Validation set: a fraction (below 1) or count of the training file, or a file."
+    train: Files = Field(description="File, folder or pattern with the structures to learn from, or a list of these.")
+    valid: Held = Field(
+        0.05, description="Validation set: a fraction (below 1) or count of the training structures, or files."
     )
-    test: float | str = Field(0.0, description="Test set, the same way; evaluated once, after training.")
+    test: Held = Field(0.0, description="Test set, the same way; evaluated once, after training.")
     judge_test: bool = Field(
         True, description="Evaluate the test set; false draws it but leaves it unseen, for runs that choose settings."
     )
@@ -58,45 +75,35 @@ class DataConfig(_Config):
     valid_indices: str | None = Field(None, description="Index file that picks the validation set, the same way.")
     test_indices: str | None = Field(None, description="Index file that picks the test set, the same way.")
     split_seed: int = Field(0, description="Seed of the random split.")
-    units: Units = Field(Units(), description="Units of the files; inside everything is in eV and Å.")
-    keys: LabelKeys = Field(LabelKeys(), description="Names of the labels in the files; found by default.")
-    reference: (
-        Literal["auto", "isolated", "least-squares", "mean", "none"]
-        | dict[str, float]
-        | Annotated[str, Field(pattern=r"\.npz$")]
-    ) = Field(
+    reference: References = Field(
         "auto",
-        description="Free-atom energies: how to find them (mean: the mean of the labels, off every structure), eV by "
-        "chemical symbol, or a .npz file, eV by atomic number.",
+        description="Isolated-atom energies (E0s): auto, isolated, least-squares, mean (the mean of the labels, "
+        "subtracted from every structure) or none; a file with isolated atoms, or a .npz with eV by atomic number; or "
+        "eV by chemical symbol. Also as E0s.",
     )
-    system_reference: str | None = Field(
-        None,
-        description="File with energies by system to take off first, such as oc20_ref.pkl: adsorption energies from "
-        "total ones.",
-    )
-    relaxations: bool = Field(
-        False,
-        description="Take the frames of a system, or of a file, for one relaxation: learn the energy of the last from "
-        "the structure of the first (IS2RE).",
-    )
-    exclude: str | None = Field(
-        None, description="File with ids of structures to leave out, such as the 3054 of QM9; indices count the others."
-    )
-    ignore_cells: bool = Field(
-        False, description="Take every structure for a cluster in empty space, to see what periodic images are worth."
-    )
-    free_atoms_only: bool = Field(
-        False, description="Learn and measure forces on atoms that are free to move only; needs data that say which."
+    config_type_weights: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        {},
+        description="Weights in the loss by label (see config_type), such as {IsolatedAtom: 0, slab: 2}; 1 for others.",
     )
     scale: Annotated[float, Field(gt=0)] | Literal["auto", "energy"] = Field(
         "auto",
         description="Energy that the model's numbers are in, eV; auto: the root mean square force in eV/Å; energy: the "
-        "standard deviation of the energies beyond the free atoms.",
+        "standard deviation of the energies beyond the isolated atoms.",
     )
     cache: str | None = Field(None, description="File that keeps neighbour lists between runs.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _aliases(cls, values: Any) -> Any:
+        """E0s is the name that other packages have for the reference energies."""
+        if not isinstance(values, dict) or "E0s" not in values:
+            return values
+        if "reference" in values:
+            raise ValueError("E0s and reference are the same option and both are given; give one of them")
+        return {("reference" if name == "E0s" else name): value for name, value in values.items()}
 
-class OptimizerConfig(_Config):
+
+class OptimizerConfig(Options):
     """How weights are changed."""
 
     name: Literal["adam", "amsgrad", "adamw", "muon"] = Field(
@@ -116,7 +123,7 @@ class OptimizerConfig(_Config):
     clip: float | None = Field(10.0, gt=0, description="Largest norm of the gradient; null for none.")
 
 
-class ScheduleConfig(_Config):
+class ScheduleConfig(Options):
     """Learning rate over the run."""
 
     kind: Literal["cosine", "exponential", "plateau", "constant"] = Field("cosine", description="Shape.")
@@ -135,17 +142,17 @@ class ScheduleConfig(_Config):
         return self
 
 
-class FineTuneConfig(_Config):
+class FineTuneConfig(Options):
     """Start from a trained model."""
 
     model: str = Field(description="Model file or name of a shipped model.")
     freeze: tuple[str, ...] = Field((), description="Parameters whose names contain one of these stay as they are.")
     new_references: bool = Field(
-        True, description="Find free-atom energies anew from the data; false keeps the model's."
+        True, description="Find isolated-atom energies anew from the data; false keeps the model's."
     )
 
 
-class TrainConfig(_Config):
+class TrainConfig(Options):
     """A training run."""
 
     data: DataConfig
@@ -160,15 +167,15 @@ class TrainConfig(_Config):
     schedule: ScheduleConfig = Field(ScheduleConfig())
     batch_size: PositiveInt | Literal["auto"] = Field(
         "auto",
-        description="Structures a step; auto: about 100 atoms, 300 if there are only energies to learn from, or 25 for "
-        "fewer than 200 structures, and one of these if they are molecules of at most 12 atoms.",
+        description="Batch size in structures; auto: about 100 atoms, 300 if there are only energies to learn from, "
+        "or 25 for fewer than 200 structures, and one of these if they are molecules of at most 12 atoms.",
     )
     max_atoms: int | None = Field(None, ge=1, description="Most atoms in a batch.")
     max_edges: int | None = Field(None, ge=1, description="Most directed edges in a batch.")
     budget: Duration | None = Field(None, gt=0, description="Training time, e.g. 20min; counts over restarts.")
     epochs: PositiveInt | Literal["auto"] | None = Field(
         "auto",
-        description="Passes over the training set; the first limit reached ends. auto: no limit, but 300 for fewer "
+        description="Epochs; the first limit reached ends. auto: no limit, but 300 for fewer "
         "than 200 structures, where longer runs were worse.",
     )
     steps: PositiveInt | None = Field(None, description="Updates of the weights; the first limit reached ends.")
@@ -188,8 +195,26 @@ class TrainConfig(_Config):
     device: str = Field("auto", description="cpu, cuda, or auto: a GPU where there is one.")
     precision: Literal["float32", "float64"] = Field("float32", description="Of the model; data stay in float64.")
     seed: int = Field(0, description="Of initial weights and of the order of structures.")
+    loggers: tuple[Literal["tensorboard", "wandb"], ...] = Field(
+        (), description="Also log to TensorBoard or Weights & Biases (offline unless WANDB_MODE is set); extras."
+    )
     level_of_theory: str | None = Field(None, description="What made the labels; written into the model file.")
     finetune: FineTuneConfig | None = Field(None, description="Start from a trained model.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shorthands(cls, values: Any) -> Any:
+        """A model's name alone says what to fine-tune; E0s stands where other packages have it."""
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        if isinstance(values.get("finetune"), str):
+            values["finetune"] = {"model": values["finetune"]}
+        if isinstance(values.get("loggers"), str):
+            values["loggers"] = [values["loggers"]]
+        if "E0s" in values and isinstance(values.get("data"), dict):
+            values["data"] = {**values["data"], "E0s": values.pop("E0s")}
+        return values
 
     @model_validator(mode="before")
     @classmethod
@@ -208,43 +233,54 @@ class TrainConfig(_Config):
         return self
 
 
+def option_paths() -> list[str]:
+    """Every option of a run by its path, those of the default model included."""
+    return [".".join(path) for path, _ in leaves(TrainConfig)] + model_paths()
+
+
+def option_hint(name: str, beside: str = "") -> str:
+    """End of an error about an option that does not exist."""
+    return hint(name, option_paths(), beside)
+
+
 def parse_train_config(values: dict[str, Any]) -> TrainConfig:
     """Validate a mapping.
 
     Raises:
-        ConfigError: Names the first bad option by its full path, with the nearest valid name if it is misspelt.
+        ConfigError: Names the first bad option by its full path, with the nearest valid name if it is misspelt, or
+            ours if it is that of another package.
     """
+    config = parse_options(TrainConfig, values, elsewhere=option_hint)
+    if config.finetune is None:
+        check_model_options(config.model)
+    return config
+
+
+def check_model_options(options: dict[str, Any]) -> None:
+    """Refuse bad options of the model before any data are read."""
+    rest = {name: value for name, value in options.items() if name not in ("preset", "elements")}
     try:
-        return TrainConfig.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise ConfigError(f"there is no option '{where}'{_nearest(first['loc'])}.") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"option '{where}': {message[0].lower()}{message[1:]}.") from None
+        preset(str(options.get("preset", "default")), **rest)
+    except ConfigError as error:
+        unknown = next((name for name in rest if f"no option 'model.{name}'" in str(error)), None)
+        if unknown is None or "did you mean" in (better := option_hint(f"model.{unknown}")) or not better:
+            raise
+        raise ConfigError(f"there is no option 'model.{unknown}'{better}.") from None
 
 
-def _nearest(location: tuple[int | str, ...]) -> str:
-    """Did-you-mean among the fields beside a misspelt one."""
-    model: Any = TrainConfig
-    for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation
-        model = next(
-            (a for a in (annotation, *getattr(annotation, "__args__", ())) if hasattr(a, "model_fields")), None
-        )
-        if model is None:
-            return ""
-    return did_you_mean(str(location[-1]), model.model_fields)
-
-
-def load_config(path: Path | None, overrides: list[str], base: dict[str, Any] | None = None) -> TrainConfig:
+def load_config(
+    path: Path | None,
+    overrides: list[str],
+    base: dict[str, Any] | None = None,
+    over: dict[str, Any] | None = None,
+) -> TrainConfig:
     """Config from a YAML file and `key=value` overrides, later ones winning.
 
     Args:
         path: YAML file, or None.
         overrides: Such as `model.lmax=3` or `optimizer.learning_rate=1e-3`; values are YAML.
-        base: Values that the file and the overrides may replace.
+        base: Values that the file may replace.
+        over: Values that replace those of the file, and that the overrides may replace.
     """
     values: dict[str, Any] = dict(base or {})
     if path is not None:
@@ -256,15 +292,13 @@ def load_config(path: Path | None, overrides: list[str], base: dict[str, Any] | 
             raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
         if not isinstance(loaded, dict):
             raise ConfigError(f"{path} must hold options as 'key: value' lines; 'train --show-config' prints them all.")
-        values = _merged(values, loaded)
+        values = merged(values, loaded)
+    values = merged(values, over or {})
     for override in overrides:
         key, separator, text = override.partition("=")
         if not separator:
             raise ConfigError(f"'{override}' is not an override; write key=value, for example model.lmax=3.")
-        nested: Any = _scalar(text)
-        for part in reversed(key.split(".")):
-            nested = {part: nested}
-        values = _merged(values, nested)
+        values = merged(values, nested(key, text, is_text=True))
     return parse_train_config(values)
 
 
@@ -288,11 +322,26 @@ def _scalar(text: str) -> Any:
     return value
 
 
-def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+def nested(path: str, value: Any, is_text: bool = False) -> dict[str, Any]:
+    """A mapping with one option.
+
+    Args:
+        path: Such as `optimizer.learning_rate`.
+        value: Of the option.
+        is_text: The value is YAML, as typed.
+    """
+    found: Any = _scalar(value) if is_text else value
+    for part in reversed(path.split(".")):
+        found = {part: found}
+    return dict(found)
+
+
+def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """A mapping with the values of another, nested ones included."""
     result = dict(base)
     for key, value in change.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = _merged(result[key], value) if both else value
+        result[key] = merged(result[key], value) if both else value
     return result
 
 

@@ -2,59 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cliffordstf.data.baseline import Baseline, fit_baseline
+from cliffordstf.data.composition import composition_matrix
 from cliffordstf.data.dataset import BatchPlan, Dataset
-from cliffordstf.data.references import References, composition_matrix
 from cliffordstf.data.structure import FloatArray
-from cliffordstf.model.committee import Committee
+from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.train.evaluation import Evaluation
-
-
-class BaselineModel(Protocol):
-    """Energies of the baseline model."""
-
-    def __call__(self, dataset: Dataset) -> FloatArray:
-        """eV, (frames,)."""
-        ...
-
-
-def constant_energy(train: Dataset, references: References) -> BaselineModel:
-    """The baseline energy: free atoms plus the training set's mean of what is left per atom.
-
-    For structures of one composition this is the mean energy of the training set.
-    """
-    residuals = [
-        (float(frame.energy) - references.of(frame)) / references.shares(frame)
-        for frame in train.frames
-        if frame.energy is not None and frame.has_energy
-    ]
-    mean = float(np.mean(residuals)) if residuals else 0.0
-    return lambda dataset: np.array([references.of(f) + mean * references.shares(f) for f in dataset.frames])
-
-
-def own_constant_energy(dataset: Dataset) -> FloatArray:
-    """The baseline without a training set: a least-squares fit of energies per element to the data themselves.
-
-    Where so few structures, or so many compositions, leave a fit without error, it says nothing: the mean energy per
-    atom is taken instead.
-    """
-    elements = sorted({int(number) for frame in dataset.frames for number in frame.structure.numbers})
-    matrix = composition_matrix(dataset.frames, elements)
-    energies = np.array([np.nan if f.energy is None else f.energy for f in dataset.frames], dtype=np.float64)
-    known = np.isfinite(energies)
-    if not known.any():
-        return np.full(len(energies), np.nan)
-    solution, _, rank, _ = np.linalg.lstsq(matrix[known], energies[known], rcond=None)
-    if rank == known.sum():
-        atoms = matrix.sum(axis=1)
-        return np.asarray(atoms * np.mean(energies[known] / atoms[known]))
-    return np.asarray(matrix @ solution)
 
 
 class Labels(NamedTuple):
@@ -66,10 +26,10 @@ class Labels(NamedTuple):
 
 
 def evaluate(
-    potential: Potential | Committee,
+    potential: Potential | Ensemble,
     dataset: Dataset,
     plan: BatchPlan,
-    baseline: BaselineModel = own_constant_energy,
+    baseline: Baseline | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Predict every frame of a data set, in evaluation mode: without dropout, without touching running statistics.
@@ -80,7 +40,7 @@ def evaluate(
         potential: The potential, or several as one.
         dataset: Labelled structures.
         plan: How to batch them.
-        baseline: Energies of the baseline model.
+        baseline: Of the training set; by default one fitted to these structures.
         progress: Called with the number of structures done after each batch.
     """
     device = potential.species_of_number.device
@@ -106,7 +66,10 @@ def evaluate(
         stress_labels=_join([labels.stress for _, labels in found]),
         structure_of_atom=np.repeat(np.arange(len(dataset)), atoms),
         numbers=np.concatenate([frame.structure.numbers for frame in dataset.frames]),
-        baseline_energy=baseline(dataset),
+        baseline_energy=(baseline or fit_baseline(dataset.frames))(dataset.frames),
+        reference_energy=_reference_energy(potential, dataset),
+        energy_std=_join_some([p.energy_std for p, _ in found]),
+        forces_std=_join_some([p.forces_std for p, _ in found]),
     )
 
 
@@ -124,6 +87,19 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 def _join(parts: list[Tensor]) -> FloatArray:
     return np.asarray(torch.cat([part.detach().cpu() for part in parts]).numpy(), dtype=np.float64)
+
+
+def _join_some(parts: list[Tensor | None]) -> FloatArray | None:
+    return _join([part for part in parts if part is not None]) if parts and parts[0] is not None else None
+
+
+def _reference_energy(potential: Potential | Ensemble, dataset: Dataset) -> FloatArray | None:
+    """Sum of the isolated-atom energies of each structure, eV; None where the potential has none."""
+    first = cast("Potential", potential.members[0]) if isinstance(potential, Ensemble) else potential
+    energies = first.reference.energies.cpu().numpy()
+    if first.pooling == "mean" or not energies.any():
+        return None
+    return np.asarray(composition_matrix(dataset.frames, first.elements) @ energies)
 
 
 def _forces(prediction: Prediction) -> Tensor:

@@ -1,4 +1,4 @@
-"""What an evaluation knows of a data set: predictions beside labels, and everything derived from them."""
+"""Predictions of a potential beside the labels of a data set."""
 
 from dataclasses import dataclass
 
@@ -22,6 +22,10 @@ class Evaluation:
         numbers: Atomic numbers, (all atoms,).
         baseline_energy: Energy of the baseline model, the training set's mean energy per composition or free-atom
             sum plus mean, eV, (structures,).
+        reference_energy: Sum of the isolated-atom energies (E0s) of each structure, as the potential subtracts them,
+            eV, (structures,); None where the potential has none.
+        energy_std: Standard deviation over the members of an ensemble, eV, (structures,); None for one model.
+        forces_std: The same of the forces, eV/Å, (all atoms, 3).
     """
 
     frames: list[Frame]
@@ -34,6 +38,9 @@ class Evaluation:
     structure_of_atom: NDArray[np.int64]
     numbers: NDArray[np.int64]
     baseline_energy: FloatArray
+    reference_energy: FloatArray | None = None
+    energy_std: FloatArray | None = None
+    forces_std: FloatArray | None = None
 
     @property
     def atoms_per_structure(self) -> NDArray[np.int64]:

@@ -30,8 +30,8 @@ def start_from(
     Args:
         config: Which model, what to freeze, which references.
         elements: Elements of the new data.
-        references: Free-atom energies found in the new data; fitted ones are fitted again, to what the trained network
-            leaves of the new energies.
+        references: Isolated-atom energies found in the new data; fitted ones are fitted again, to what the trained
+            network leaves of the new energies.
         frames: The new training structures.
     """
     old, info = open_model(config.model)
@@ -41,7 +41,7 @@ def start_from(
         energies |= references.energies
     elif set(elements) - set(old.elements):
         added = ", ".join(symbol(number) for number in sorted(set(elements) - set(old.elements)))
-        raise DataError(f"the model knows no free-atom energy of {added}; set finetune.new_references=true.")
+        raise DataError(f"the model has no isolated-atom energy of {added}; set finetune.new_references=true.")
     scale = float(old.reference.scale)
     potential = build_from_config(parse_config({**info.config, "elements": every}), AtomicReference(every, None, scale))
     rows = [old.elements.index(number) if number in old.elements else -1 for number in every]
@@ -62,7 +62,7 @@ def start_from(
 
 
 def _beyond_network(potential: Potential, frames: Sequence[Frame]) -> list[Frame]:
-    """The frames with what the network predicts, without free atoms, taken off their energies."""
+    """The frames, with what the network predicts beyond isolated atoms subtracted from their energies."""
     labelled = [frame for frame in frames if frame.has_energy]
     data = Dataset(labelled, potential.cutoff)
     network = [potential(labels.batch, forces=False).energy for labels in data.batches(BatchPlan(32, max_atoms=2000))]

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
+from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
 from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import differentiate
@@ -19,44 +20,24 @@ from cliffordstf.model.training import forget
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import check_model, load_checkpoint, model_options, save_checkpoint
-from cliffordstf.train.config import FEW_STRUCTURES, TrainConfig
-from cliffordstf.train.evaluate import BaselineModel, evaluate
+from cliffordstf.train.choices import most_epochs, peak_learning_rate, validation_interval
+from cliffordstf.train.config import TrainConfig
+from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.optimizers import Fading, Schedule, make_optimizer
 from cliffordstf.train.progress import DivergedError, Hooks, Progress
 
-FEW_EPOCHS = 300
-"""Passes over few training structures: what else would be learned is how to repeat them (docs/recipe.md)."""
-
-
-def most_epochs(asked: int | Literal["auto"] | None, structures: int) -> int | None:
-    """Largest number of passes over a training set, None for no limit."""
-    if asked == "auto":
-        return FEW_EPOCHS if structures < FEW_STRUCTURES else None
-    return asked
-
-
-LARGEST_RATE, SMALLEST_RATE = 5e-3, 1e-3
-WAY = 20.0
-"""Peak learning rate times the number of steps for few structures: how far weights can go in a run."""
-
-
-def peak_learning_rate(asked: float | Literal["auto"], structures: int, steps: int | None) -> float:
-    """Peak of the learning rate.
-
-    Few structures are learned in many small steps, which want a lower one (docs/recipe.md).
-
-    Args:
-        asked: In the config.
-        structures: In the training set.
-        steps: Of the run, if their number is known.
-    """
-    if asked != "auto":
-        return asked
-    if structures >= FEW_STRUCTURES or steps is None:
-        return LARGEST_RATE
-    return min(LARGEST_RATE, max(SMALLEST_RATE, WAY / steps))
+VALIDATED = (
+    "energy_mae_mev",
+    "energy_rmse_mev",
+    "energy_mae_mev_per_atom",
+    "force_mae_mev_per_a",
+    "force_rmse_mev_per_a",
+    "force_cosine",
+    "stress_mae_mev_per_a3",
+)
+"""Measures of every validation."""
 
 
 class Trainer:
@@ -67,7 +48,7 @@ class Trainer:
         train, valid: Data; without validation data the last weights are the best.
         plan: How to batch.
         config: The run's config.
-        baseline: Energies of the baseline model, for the validation metrics.
+        baseline: Of the training set, for the validation metrics.
         checkpoint: File to write checkpoints to.
         hooks: What to tell the outside.
     """
@@ -79,7 +60,7 @@ class Trainer:
         valid: Dataset,
         plan: BatchPlan,
         config: TrainConfig,
-        baseline: BaselineModel,
+        baseline: Baseline,
         checkpoint: Path,
         hooks: Hooks,
     ) -> None:
@@ -200,7 +181,9 @@ class Trainer:
                 last_save = time.perf_counter()
         progress.epoch += 1
         progress.batch = 0
-        if (progress.epoch % self._validation_interval(len(groups)) == 0 or self._finished()) and self._has_moved():
+        if (
+            progress.epoch % validation_interval(self.config.validate_every, len(groups)) == 0 or self._finished()
+        ) and self._has_moved():
             self._validate()
         self._save()
         return True
@@ -209,11 +192,6 @@ class Trainer:
         """Whether there were updates since the last validation."""
         history = self.progress.history
         return not history or history[-1]["step"] != self.progress.step
-
-    def _validation_interval(self, batches: int) -> int:
-        if self.config.validate_every != "auto":
-            return self.config.validate_every
-        return max(1, -(-150 // batches))
 
     def _timed_step(self, indices: list[int]) -> None:
         started = time.perf_counter()
@@ -308,8 +286,7 @@ class Trainer:
             return {}
         plan = BatchPlan(4 * self.plan.size, self.plan.max_atoms, self.plan.max_edges)
         metrics = compute_metrics(evaluate(self.potential, self.valid, plan, self.baseline))
-        names = ("energy_mae_mev", "energy_mae_mev_per_atom", "force_mae_mev_per_a", "force_cosine")
-        return {f"valid_{name}": metrics[name] for name in (*names, "stress_mae_mev_per_a3")}
+        return {f"valid_{name}": metrics[name] for name in VALIDATED}
 
     def _score(self, row: dict[str, Any]) -> float:
         """What is to be small: the force error, or where no forces are learned the energy error.

@@ -4,19 +4,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from torch import Tensor
 
 from cliffordstf.data.dataset import LabelledBatch
 from cliffordstf.model.potential import Prediction
+from cliffordstf.options import Options
 
 Kind = Literal["mse", "l1", "huber", "l2"]
 
 
-class TermConfig(BaseModel):
+class TermConfig(Options):
     """One term of the loss."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Kind = Field("mse", description="mse, l1, huber, or l2: the norm of a vector's error, not squared.")
     weight: float = Field(1.0, ge=0, description="Weight at the start of training.")
@@ -37,10 +36,8 @@ class TermConfig(BaseModel):
         return float(self.weight * (self.final_weight / self.weight) ** progress)
 
 
-class LossConfig(BaseModel):
+class LossConfig(Options):
     """Terms of the loss, in units of the energy scale (the root mean square of the training forces)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     energy: TermConfig = Field(TermConfig(kind="l1", weight=0.1), description="On the energy error, see energy_per.")
     forces: TermConfig = Field(TermConfig(kind="l2", weight=1.0), description="On the forces on atoms.")
@@ -77,16 +74,26 @@ def loss_sums(config: LossConfig, prediction: Prediction, labels: LabelledBatch,
     atoms = labels.batch.atoms_per_structure().double()
     divisor = {"structure": torch.ones_like(atoms), "root-atom": atoms.sqrt(), "atom": atoms}[config.energy_per]
     per_divisor = (1 / (divisor * scale))[:, None]
-    terms = [_term(config.energy, prediction.energy[:, None], labels.energy[:, None], per_divisor)]
+    weights: tuple[Tensor | None, ...] = (None, None, None)
+    if labels.weights is not None:
+        energy, forces, stress = labels.weights.unbind(1)
+        weights = (energy, forces.index_select(0, labels.batch.structure_of_atom), stress)
+    terms = [_term(config.energy, prediction.energy[:, None], labels.energy[:, None], per_divisor, weights[0])]
     if prediction.forces is None:
         terms.append(_nothing(prediction.energy))
     else:
-        terms.append(_term(config.forces, prediction.forces, labels.forces, 1 / scale))
+        terms.append(_term(config.forces, prediction.forces, labels.forces, 1 / scale, weights[1]))
     if prediction.stress is None:
         terms.append(_nothing(prediction.energy))
     else:
         per_atom = (labels.batch.volumes() / (atoms * scale))[:, None]
-        terms.append(_term(config.stress, prediction.stress.flatten(1), labels.stress.flatten(1), per_atom))
+        predicted, stress = prediction.stress.reshape(-1, 1), labels.stress.reshape(-1, 1)
+        if config.stress.kind == "l2":  # the norm of all nine components, which must all be there
+            predicted, stress = predicted.reshape(-1, 9), stress.reshape(-1, 9)
+        else:
+            per_atom = per_atom.repeat_interleave(9, dim=0)
+        of_stress = weights[2] if weights[2] is None else weights[2].repeat_interleave(len(stress) // len(atoms))
+        terms.append(_term(config.stress, predicted, stress, per_atom, of_stress))
     sums, counts = zip(*terms, strict=True)
     return LossSums(torch.stack(sums), torch.stack(counts))
 
@@ -95,10 +102,13 @@ def _nothing(like: Tensor) -> tuple[Tensor, Tensor]:
     return like.new_zeros(()), like.new_zeros(())
 
 
-def _term(config: TermConfig, predicted: Tensor, label: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum and count over rows (entries, components) whose label is known.
+def _term(
+    config: TermConfig, predicted: Tensor, label: Tensor, factor: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Weighted sum, and count, over rows (entries, components) whose label is known.
 
-    Only labels decide what is left out: a prediction that is not a number must show in the loss.
+    Only labels decide what is left out: a prediction that is not a number must show in the loss. Weights, (entries,),
+    do not change the count: in a batch of one structure its weight would vanish.
     """
     known = torch.isfinite(label).all(dim=1, keepdim=True)
     # Masked before any function of it: a NaN times zero would still be NaN in the gradient.
@@ -107,7 +117,7 @@ def _term(config: TermConfig, predicted: Tensor, label: Tensor, factor: Tensor) 
         # The gradient of a norm at zero is not a number; rows without an error contribute nothing.
         size = clean.square().sum(dim=1)
         values = torch.where(size > 0, size, 1.0).sqrt() * (size > 0)
-        return values.sum(), known.sum().double()
+        return _sum(values[:, None], weights), known.sum().double()
     if config.kind == "mse":
         values = clean.square()
     elif config.kind == "l1":
@@ -116,7 +126,11 @@ def _term(config: TermConfig, predicted: Tensor, label: Tensor, factor: Tensor) 
         values = torch.nn.functional.huber_loss(
             clean, torch.zeros_like(clean), reduction="none", delta=config.huber_delta
         )
-    return values.sum(), known.sum().double() * label.shape[1]
+    return _sum(values, weights), known.sum().double() * label.shape[1]
+
+
+def _sum(values: Tensor, weights: Tensor | None) -> Tensor:
+    return values.sum() if weights is None else (values * weights[:, None]).sum()
 
 
 def combine(config: LossConfig, sums: LossSums, counts: Tensor, progress: float) -> Tensor:

@@ -1,16 +1,20 @@
 """A training run from config to model file, metrics and report."""
 
 import csv
-import json
 import re
+import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.duplicates import Mark
 from cliffordstf.denormals import without_denormals
 from cliffordstf.errors import ConfigError
+from cliffordstf.files import write_json
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
@@ -18,12 +22,17 @@ from cliffordstf.model.shipped import resolve
 from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_run_config, to_yaml
-from cliffordstf.train.evaluate import BaselineModel, constant_energy, evaluate
+from cliffordstf.train.divide import InMemory
+from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.evaluation import Evaluation
+from cliffordstf.train.loggers import RunLogger, check_loggers, open_loggers
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import Hooks, Progress
 from cliffordstf.train.setup import Setup, prepare
+
+CONFIG = "config.yaml"
+_NO_LOGGERS: Sequence[RunLogger] = ()
 
 
 class Watcher(Protocol):
@@ -63,8 +72,9 @@ class RunResult:
         metrics: The same by name, as `compute_metrics` gives them.
         history: One row per validation.
         provenance: Where it comes from.
-        baseline: Energies of the baseline model of its training set, for the evaluation of further test sets.
-        learned: Fingerprints of its training set, to tell further test sets from it.
+        baseline: Of its training set, for the evaluation of further test sets.
+        learned: Marks of its training set, to tell further test sets from it.
+        warnings: What the user should know of the data.
     """
 
     directory: Path
@@ -73,8 +83,9 @@ class RunResult:
     metrics: dict[str, dict[str, Any]]
     history: list[dict[str, Any]]
     provenance: dict[str, Any]
-    baseline: BaselineModel
-    learned: frozenset[str]
+    baseline: Baseline
+    learned: tuple[Mark, ...]
+    warnings: list[str]
 
 
 def free_directory(base: Path) -> Path:
@@ -86,86 +97,143 @@ def free_directory(base: Path) -> Path:
     return candidate
 
 
-def train(config: TrainConfig, directory: Path, watcher: Watcher | None = None) -> RunResult | None:
-    """Train in a new folder; None if a signal stopped the run, which `resume` then continues."""
-    if parallel.is_main():
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
-    return _run(config, directory, watcher or Silence(), resumed=False)
+def replace_run(directory: Path, check_only: bool = False) -> None:
+    """Remove the folder of an earlier run, or only look whether it is one.
+
+    Raises:
+        ConfigError: It holds something else.
+    """
+    if not directory.exists():
+        return
+    if not directory.is_dir() or (any(directory.iterdir()) and not (directory / CONFIG).is_file()):
+        raise ConfigError(f"{directory} is not the folder of a run (no {CONFIG}), so it is not replaced; name another.")
+    if not check_only:
+        shutil.rmtree(directory)
 
 
-def resume(directory: Path, watcher: Watcher | None = None, **changes: Any) -> RunResult | None:
+def train(
+    config: TrainConfig,
+    directory: Path,
+    watcher: Watcher | None = None,
+    memory: InMemory | None = None,
+    overwrite: bool = False,
+) -> RunResult | None:
+    """Train in a new folder; None if a signal stopped the run, which `resume` then continues.
+
+    The folder is made once everything is ready to start: a run that cannot start leaves nothing behind.
+
+    Args:
+        config: The run's config.
+        directory: Its folder.
+        watcher: Is told how the run goes.
+        memory: Structures instead of files, by the option that they stand for.
+        overwrite: Replace the folder of an earlier run.
+    """
+    return _run(config, directory, watcher or Silence(), None, memory, overwrite)
+
+
+def resume(
+    directory: Path, watcher: Watcher | None = None, memory: InMemory | None = None, **changes: Any
+) -> RunResult | None:
     """Continue a run where its last checkpoint is; options such as `budget` may be changed.
 
     Raises:
         ConfigError: The folder holds no run.
     """
-    if not (directory / "config.yaml").is_file():
-        raise ConfigError(f"{directory} holds no run (no config.yaml); give the folder that 'train' printed.")
+    if not (directory / CONFIG).is_file():
+        raise ConfigError(f"{directory} holds no run (no {CONFIG}); give the folder that 'train' printed.")
     overrides = [f"{key}={value}" for key, value in changes.items() if value is not None]
     config = load_run_config(directory, overrides)
-    if overrides and parallel.is_main():
-        (directory / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
-    return _run(config, directory, watcher or Silence(), resumed=(directory / "last.ckpt").is_file())
+    return _run(config, directory, watcher or Silence(), (directory / "last.ckpt").is_file(), memory, False)
 
 
 @without_denormals()
-def _run(config: TrainConfig, directory: Path, watcher: Watcher, resumed: bool) -> RunResult | None:
-    setup = prepare(config)
+def _run(
+    config: TrainConfig,
+    directory: Path,
+    watcher: Watcher,
+    has_checkpoint: bool | None,
+    memory: InMemory | None,
+    overwrite: bool,
+) -> RunResult | None:
+    """Train; `has_checkpoint` is None for a new run."""
+    check_loggers(config.loggers)
+    setup = prepare(config, memory)
     # Kernels that are not built yet are built now: the time of the first step counts.
     weight = next(setup.potential.parameters())
     kernel_name(weight.device, weight.dtype)
-    baseline = constant_energy(setup.train, setup.references)
     provenance = _provenance(config, setup)
-    best = directory / "best.safetensors"
-    writer = _tensorboard(directory) if parallel.is_main() else None
-
-    def keep_best() -> None:
-        if parallel.is_main():
-            save_model(setup.potential, best, provenance)
-
-    def validated(row: dict[str, float | None]) -> None:
-        if parallel.is_main():
-            write_history(directory / "history.csv", trainer.progress.history)
-            if writer is not None:
-                for name, value in row.items():
-                    if isinstance(value, int | float):
-                        writer.add_scalar(name, value, int(row["step"] or 0))
-            watcher.validated(row)
-
-    def stepped(progress: Progress, share: float, loss: float) -> None:
-        if parallel.is_main():
-            watcher.step(progress, share, loss)
-
+    outputs = _Outputs(config, directory, setup, provenance, watcher)
+    hooks = Hooks(step=outputs.step, validated=outputs.validated, best=outputs.keep_best)
     trainer = Trainer(
-        setup.potential,
-        setup.train,
-        setup.valid,
-        setup.plan,
-        config,
-        baseline,
-        directory / "last.ckpt",
-        Hooks(step=stepped, validated=validated, best=keep_best),
+        setup.potential, setup.train, setup.valid, setup.plan, config, setup.baseline, directory / "last.ckpt", hooks
     )
-    if resumed:
+    outputs.progress = trainer.progress
+    if has_checkpoint:
         trainer.resume()
-    if parallel.is_main():
-        watcher.prepared(setup, directory)
-    finished = trainer.run()
+        outputs.progress = trainer.progress
+    try:
+        if parallel.is_main():
+            if has_checkpoint is None and overwrite:
+                replace_run(directory)
+            outputs.open()
+            watcher.prepared(setup, directory)
+        finished = trainer.run()
+    finally:
+        outputs.close()
     if not finished or not parallel.is_main():
         return None
     provenance = {**provenance, "passes": round(trainer.passes(), 3)}
-    return _finish(setup, baseline, directory, trainer.progress, provenance)
+    return _finish(setup, directory, trainer.progress, provenance)
 
 
-def _finish(
-    setup: Setup, baseline: BaselineModel, directory: Path, progress: Progress, provenance: dict[str, Any]
-) -> RunResult:
+class _Outputs:
+    """What the main process of a run writes on its way, and whom it tells."""
+
+    def __init__(
+        self, config: TrainConfig, directory: Path, setup: Setup, provenance: dict[str, Any], watcher: Watcher
+    ) -> None:
+        self.config, self.directory, self.setup = config, directory, setup
+        self.provenance, self.watcher = provenance, watcher
+        self.progress = Progress()
+        self.loggers = _NO_LOGGERS
+
+    def open(self) -> None:
+        """Make the folder; from here on the run has begun."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / CONFIG).write_text(to_yaml(self.config), encoding="utf-8")
+        self.loggers = open_loggers(self.config.loggers, self.directory, self.config.model_dump(mode="json"))
+
+    def step(self, progress: Progress, share: float, loss: float) -> None:
+        """After an update."""
+        if parallel.is_main():
+            self.watcher.step(progress, share, loss)
+
+    def validated(self, row: dict[str, float | None]) -> None:
+        """After a validation."""
+        if parallel.is_main():
+            write_history(self.directory / "history.csv", self.progress.history)
+            for logger in self.loggers:
+                logger.log(row, int(row["step"] or 0))
+            self.watcher.validated(row)
+
+    def keep_best(self) -> None:
+        """After a validation that was the best so far."""
+        if parallel.is_main():
+            save_model(self.setup.potential, self.directory / "best.safetensors", self.provenance)
+
+    def close(self) -> None:
+        """At the end, whatever it was."""
+        for logger in self.loggers:
+            logger.close()
+
+
+def _finish(setup: Setup, directory: Path, progress: Progress, provenance: dict[str, Any]) -> RunResult:
     """Evaluate the best weights, once, and write the model with what was found."""
     potential, _ = load_model(directory / "best.safetensors")
     plan = BatchPlan(4 * setup.plan.size, setup.plan.max_atoms, setup.plan.max_edges)
     sets: dict[str, Dataset] = {"validation": setup.valid, "test": setup.test}
-    evaluations = {n: evaluate(potential, data, plan, baseline) for n, data in sets.items() if len(data)}
+    evaluations = {n: evaluate(potential, data, plan, setup.baseline) for n, data in sets.items() if len(data)}
     metrics = {name: compute_metrics(evaluation) for name, evaluation in evaluations.items()}
     provenance = {
         **provenance,
@@ -176,10 +244,18 @@ def _finish(
         "errors": {name: headline(values) for name, values in metrics.items()},
     }
     save_model(potential, directory / "model.safetensors", provenance)
-    report = {"provenance": provenance, **metrics}
-    (directory / "metrics.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    report = {"provenance": provenance, "warnings": setup.splits.warnings, **metrics}
+    write_json(directory / "metrics.json", report)
     return RunResult(
-        directory, potential, evaluations, metrics, progress.history, provenance, baseline, setup.splits.learned
+        directory=directory,
+        potential=potential,
+        evaluations=evaluations,
+        metrics=metrics,
+        history=progress.history,
+        provenance=provenance,
+        baseline=setup.baseline,
+        learned=setup.splits.learned,
+        warnings=setup.splits.warnings,
     )
 
 
@@ -193,6 +269,7 @@ def headline(metrics: dict[str, Any]) -> dict[str, Any]:
         "force_rmse_mev_per_a",
         "force_cosine",
         "stress_mae_mev_per_a3",
+        "stress_mae_gpa",
         "baseline_energy_mae_mev",
         "baseline_force_mae_mev_per_a",
     )
@@ -228,6 +305,8 @@ def _provenance(config: TrainConfig, setup: Setup) -> dict[str, Any]:
         ],
         "structures": {"train": len(setup.train), "validation": len(setup.valid), "test": len(setup.test)},
         "references": setup.references.mode,
+        "baseline": setup.baseline.as_json(),
+        "chosen": {choice.option: choice.value for choice in setup.choices},
         "started_from": _parent(config),
     }
 
@@ -240,16 +319,8 @@ def _parent(config: TrainConfig) -> dict[str, Any] | None:
     return {"file": path.name, "sha256": file_digest(path)}
 
 
-def _tensorboard(directory: Path) -> Any:
-    """A TensorBoard writer if the package is installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - optional
-    except ImportError:
-        return None
-    return SummaryWriter(str(directory / "tensorboard"))
-
-
-def run_name(data: str) -> str:
-    """A folder name from the name of a data file."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(data).name.split(".")[0]).strip("-")
+def run_name(data: str | list[str]) -> str:
+    """A folder name from the name of a data file, or of the first of several."""
+    first = data if isinstance(data, str) else data[0]
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(first).name.split(".")[0]).strip("-")
     return stem or time.strftime("run-%Y%m%d-%H%M%S")

@@ -8,7 +8,7 @@ from ase.calculators.calculator import all_properties
 from ase.db import connect
 
 from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
-from cliffordstf.data.readers.record import Contents, Record
+from cliffordstf.data.readers.record import MOMENTA, Contents, Record
 
 _NO_ENERGIES = {"d", "debye", "ghz", "a0^2", "a0^3", "bohr^2", "bohr^3", "a0a0", "a0a0a0", "cal/mol/k", "calmol^-1k^-1"}
 """Units of the other targets of QM9, spaces left out: such numbers are not converted."""
@@ -44,12 +44,17 @@ def record_from_row(row: Any) -> Record:
     return Record(
         numbers=np.asarray(row.numbers),
         positions=np.asarray(row.positions),
-        properties={**dict(row.data), **dict(row.key_value_pairs), **results},
+        properties={**dict(row.data), **dict(row.key_value_pairs), **_velocities(row), **results},
         cell=np.asarray(row.cell, dtype=np.float64),
         pbc=np.asarray(row.pbc, dtype=bool),
         fixed=fixed_atoms(described(row.constraints), len(row.numbers)),
         tags=atom_tags(row.get("tags")),
     )
+
+
+def _velocities(row: Any) -> dict[str, Any]:
+    momenta = row.get("momenta")
+    return {} if momenta is None else {MOMENTA: np.asarray(momenta)}
 
 
 def _unit(text: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cliffordstf.data.readers import (
     ase_db,
+    ase_formats,
     aselmdb,
     deepmd,
     extxyz,
@@ -31,9 +32,11 @@ Reader = Callable[[Path, int | None], Contents]
 
 FORMATS = (
     "extended XYZ (also .gz, .bz2, .xz), ASE .traj and .db, ASE-LMDB, npz of revised MD17 or sGDML, HDF5, DeePMD npy "
-    "folders, mlearn JSON, SDF, and OC20, OC22, QM9 and Molecule3D as they are published"
+    "folders, mlearn JSON, SDF, CIF, POSCAR, OUTCAR, vasprun.xml and other formats of ASE, and OC20, OC22, QM9 and "
+    "Molecule3D as they are published"
 )
 SUFFIXES = {".xyz", ".extxyz", ".traj", ".db", ".aselmdb", ".lmdb", ".npz", ".h5", ".hdf5", ".json", ".sdf"}
+SUFFIXES |= ase_formats.SUFFIXES
 COMPRESSED = {".gz", ".bz2", ".xz"}
 
 _LMDB_MAGIC = b"\xde\xc0\xef\xbe"
@@ -104,12 +107,16 @@ def find_reader(path: Path) -> Reader:
             if fits(path):
                 return reader
         raise DataError(f"{path} is a folder without type.raw; name the data files inside it.")
+    if ase_formats.is_named_for_vasp(path):
+        return ase_formats.read
     start = first_bytes(path, 512)
     if not start.strip():
         raise DataError(f"{path} is empty; check how it was written or copied.")
     if start[16:20] == _LMDB_MAGIC:
         return _lmdb_reader(path)
     found = next((reader for magic, reader in _MAGIC if start.startswith(magic)), None) or _text_reader(path, start)
+    if found is None and ase_formats.format_of(path) is not None:
+        found = ase_formats.read
     if found is None:
         raise DataError(f"{path} is {_guess(start)}; write it in one of these formats: {FORMATS}.")
     return found

@@ -50,6 +50,7 @@ def record_from_atoms(atoms: "Atoms") -> Record:
         pbc=atoms.get_pbc(),
         fixed=fixed_atoms(described(atoms.constraints), len(atoms)),
         tags=atom_tags(atoms.arrays.get("tags")),
+        atoms=atoms,
     )
 
 

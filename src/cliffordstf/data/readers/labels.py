@@ -1,12 +1,12 @@
 """Which keys of a file are its labels."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.record import Contents, Record
+from cliffordstf.data.readers.record import Contents, Record, Source
 from cliffordstf.data.units import LabelKeys
 from cliffordstf.errors import DataError
 from cliffordstf.text import did_you_mean
@@ -70,10 +70,27 @@ def choose_labels(contents: Contents, keys: LabelKeys, file: str) -> Chosen:
     stress = find("stress", keys.stress) if virial is None else None
     if stress is None and virial is None:
         virial = find("virial", None)
-    for label, key in (("energy", energy), ("forces", forces)):
-        if key is None and (label != "forces" or contents.has_forces):
-            warnings.append(f"no {label} label was found among the keys ({_listed(contents.records)}); name its key.")
     return Chosen(energy, forces, stress, virial, tuple(warnings))
+
+
+NO_FORCES = "no forces label was found among the keys"
+"""How the warning about missing forces begins."""
+
+
+def missing_labels(sources: Sequence[Source], keys: Sequence[str]) -> list[str]:
+    """Warnings about labels that none of several files has.
+
+    Args:
+        sources: What the files turned out to be.
+        keys: Everything that they hold beside atoms and cells.
+    """
+    warnings = []
+    names = ", ".join(list(dict.fromkeys(keys))[:30]) or "there are none"
+    for label in ("energy", "forces"):
+        expected = label != "forces" or any(source.has_forces for source in sources)
+        if expected and all(source.keys[label] is None for source in sources):
+            warnings.append(f"no {label} label was found among the keys ({names}); if there is one, name its key.")
+    return warnings
 
 
 def _fits(label: str, value: Any, n_atoms: int) -> bool:

@@ -1,8 +1,8 @@
 """JSON of pymatgen structures with `outputs`, the layout of the mlearn data sets.
 
-A list of {"structure": {"lattice", "sites"}, "outputs": {"energy", "forces", "virial_stress"}}. `virial_stress` is what
-VASP prints: kbar, positive under pressure, in the order xx, yy, zz, xy, yz, zx. It is put into ASE's order here and
-its unit is `-kbar`.
+A list of {"structure": {"lattice", "sites"}, "outputs": {"energy", "forces", "virial_stress"}, "group"}. The virial
+stress is in kbar and positive under pressure, as VASP has it, so that its unit is `-kbar`. The order of its shear
+components differs between the published files, even between groups of one file, so the format does not fix it.
 """
 
 import json
@@ -16,7 +16,7 @@ from cliffordstf.data.readers.compression import open_text
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
 
-VASP_TO_VOIGT = [0, 1, 2, 4, 5, 3]
+GROUP = "group"
 
 
 def read(path: Path, limit: int | None) -> Contents:
@@ -29,7 +29,7 @@ def read(path: Path, limit: int | None) -> Contents:
             "convert it to extended XYZ."
         )
     records = [_record(path, index, entry) for index, entry in enumerate(entries[:limit])]
-    return Contents("mlearn JSON", records, stress_unit="-kbar")
+    return Contents("mlearn JSON", records, stress_unit="-kbar", stress_order=None, config_key=GROUP)
 
 
 def _record(path: Path, index: int, entry: dict[str, Any]) -> Record:
@@ -46,8 +46,10 @@ def _record(path: Path, index: int, entry: dict[str, Any]) -> Record:
             f"{path.name}, frame {index}, has sites that several elements share; order the structure first."
         )
     properties = dict(entry.get("outputs", {}))
-    if len(properties.get("virial_stress", ())) == 6:
-        properties["virial_stress"] = np.asarray(properties["virial_stress"], dtype=np.float64)[VASP_TO_VOIGT]
+    if GROUP in entry:
+        properties[GROUP] = entry[GROUP]
+    if "virial_stress" in properties:
+        properties["virial_stress"] = np.asarray(properties["virial_stress"], dtype=np.float64)
     if "forces" in properties:
         properties["forces"] = np.asarray(properties["forces"], dtype=np.float64)
     return Record(numbers, positions, properties, cell, np.ones(3, dtype=bool))

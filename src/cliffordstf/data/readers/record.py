@@ -4,12 +4,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cliffordstf.data.stress_order import VOIGT
 from cliffordstf.data.structure import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+
+MOMENTA = "momenta"
+"""Key of the momenta of a structure of a simulation, in ASE's units."""
 
 
 def system_id(name: str) -> int | None:
@@ -32,6 +40,7 @@ class Record:
         fixed: Atoms that were held in place, (atoms,); None where the file does not say.
         tags: Whole numbers that sort the atoms, (atoms,); None where the file does not say.
         id: Whole number by which lists name this structure: gdb index, system id of Open Catalyst, PubChem's cid.
+        atoms: The structure as ASE read it, where ASE did: with velocities, constraints and whatever else the file has.
     """
 
     numbers: IntArray
@@ -43,6 +52,7 @@ class Record:
     fixed: NDArray[np.bool_] | None = None
     tags: NDArray[np.int64] | None = None
     id: int | None = None
+    atoms: "Atoms | None" = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class Contents:
         only_if_named: Keys that are never taken for a label unless the user names them.
         energy_key: The energy label of a format that has many properties; None is looked for.
         has_forces: False where the format never holds forces, so that nobody is warned of their absence.
+        stress_order: Order of the shear components of a stress of six numbers; None where the format fixes none.
+        config_key: Key of the label of the kind of structure, in formats that have one of their own.
         warnings: One sentence each.
     """
 
@@ -69,6 +81,8 @@ class Contents:
     only_if_named: frozenset[str] = frozenset()
     energy_key: str | None = None
     has_forces: bool = True
+    stress_order: str | None = VOIGT
+    config_key: str | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -82,6 +96,7 @@ class Source:
         units: Units of `energy`, `length`, `forces` and `stress` in the file, before conversion.
         keys: Key that was used for `energy`, `forces` and `stress`; None where no label was found.
         warnings: One sentence each.
+        has_forces: False where the format never holds forces.
     """
 
     path: Path
@@ -89,3 +104,4 @@ class Source:
     units: dict[str, str]
     keys: dict[str, str | None]
     warnings: tuple[str, ...]
+    has_forces: bool = True

@@ -11,7 +11,7 @@ function sortTable(table, column, direction) {
     const [left, right] = [key(a), key(b)];
     if (!number) return direction * left.localeCompare(right, undefined, { numeric: true });
     if (Number.isNaN(left) || Number.isNaN(right)) return Number(Number.isNaN(left)) - Number(Number.isNaN(right));
-    return direction * (left - right);
+    return left === right ? 0 : direction * (left - right);
   };
   body.append(...[...body.rows].sort(compare));
 }

@@ -8,11 +8,14 @@ import os
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 
 from cliffordstf.allocator import keep_freed_memory
+from cliffordstf.api import evaluate, predict
+from cliffordstf.api import train as train  # the package of this name stays importable as cliffordstf.train.…
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError, UnknownElementError
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.model.build import build, build_from_config
+from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.model.presets import PRESETS
 from cliffordstf.model.shipped import load
@@ -27,6 +30,7 @@ __all__ = [
     "Calculator",
     "CliffordSTFError",
     "ConfigError",
+    "Ensemble",
     "Potential",
     "Prediction",
     "Structure",
@@ -35,6 +39,9 @@ __all__ = [
     "__version__",
     "build",
     "build_from_config",
+    "evaluate",
     "load",
     "make_batch",
+    "predict",
+    "train",
 ]

@@ -90,7 +90,7 @@ def test_errors_name_file_and_structure_and_leave_no_output(app, model, tmp_path
     assert "frame 1" in str(error())
     source.write_text("3\nbroken\nH 0 0\n")
     assert isinstance(error(), DataError)
-    assert "cannot read structure 0" in str(error())
+    assert "cannot be read as extended XYZ at frame 0" in str(error())
     command[0] = "no-such-model"
     assert isinstance(error(), ModelFileError)
     assert not out.exists()

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -98,3 +100,36 @@ def test_energy_normalisation(potential, per, divisor):
     )
     loss, prediction, data = total(potential, [labelled()], config)
     torch.testing.assert_close(loss, ((prediction.energy - data.energy) / divisor).square().sum())
+
+
+def _two_structures():
+    model = cliffordstf.build("default/small", elements=[1, 6, 8], seed=0, channels=4).double()
+    data = Dataset([labelled(stress=True), replace(labelled(2.0, stress=True), energy=-1.0)], 5.0).batch([0, 1])
+    return model(data.batch, stress=True), data
+
+
+def test_weights_of_structures_scale_their_terms_and_not_the_count():
+    prediction, labels = _two_structures()
+    scale = torch.ones((), dtype=torch.float64)
+    plain = loss_sums(LossConfig(), prediction, labels, scale)
+    weights = torch.tensor([[2.0, 0.0, 1.0], [1.0, 3.0, 0.0]], dtype=torch.float64)
+    weighted = loss_sums(LossConfig(), prediction, replace(labels, weights=weights), scale)
+    only = [torch.eye(2, dtype=torch.float64)[:, [index] * 3] for index in (0, 1)]
+    first, second = (loss_sums(LossConfig(), prediction, replace(labels, weights=one), scale) for one in only)
+    expected = weights.T[:, 0] * first.sums + weights.T[:, 1] * second.sums
+    torch.testing.assert_close(weighted.sums, expected)
+    torch.testing.assert_close(first.sums + second.sums, plain.sums)
+    assert torch.equal(weighted.counts, plain.counts)
+
+
+def test_stress_counts_by_component():
+    prediction, labels = _two_structures()
+    scale = torch.ones((), dtype=torch.float64)
+    stress = labels.stress.clone()
+    stress[0, 0, 1] = stress[0, 1, 0] = float("nan")
+    masked = loss_sums(LossConfig(), prediction, replace(labels, stress=stress), scale)
+    whole = loss_sums(LossConfig(), prediction, labels, scale)
+    assert masked.counts.tolist()[2] == whole.counts.tolist()[2] - 2
+    assert 0 < float(masked.sums[2]) < float(whole.sums[2])
+    norms = LossConfig(stress={"kind": "l2"})
+    assert loss_sums(norms, prediction, replace(labels, stress=stress), scale).counts[2] == 1

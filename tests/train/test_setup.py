@@ -149,3 +149,43 @@ def test_energies_alone_are_learned_from_more_structures_a_step(tmp_path, with_f
     small = ["model.preset=default/small", "model.channels=4", "model.hidden=4"]
     config = load_config(None, [f"data.train={tmp_path / 'frames.extxyz'}", "data.valid=1", *small, *options])
     assert prepare(config).plan.size == batch
+
+
+@pytest.mark.parametrize("preset", ["default/small", "paper/full"])
+def test_energies_are_right_on_average_before_the_first_step(slabs, preset):
+    """With isolated-atom energies that were not fitted, the energy of all bonds is left: here about -1000.6 eV per atom."""
+    options = [f"data.train={slabs}", "data.valid=0", f"model.preset={preset}", "model.channels=4", "model.hidden=4"]
+    setup = prepare(load_config(None, [*options, "data.reference={Cu: 1000.0}", "precision=float64"]))
+    labels = np.array([frame.energy for frame in setup.splits.train])
+    found = setup.potential.predict([frame.structure for frame in setup.splits.train]).energy.detach().numpy()
+    assert abs(np.median(found - labels)) < 3
+
+
+def test_weights_multiply_and_reach_the_loss(clusters, tmp_path):
+    images = ase.io.read(clusters, ":")
+    images[0].info["config_weight"] = 3.0
+    images[1].info.update(config_energy_weight=0.0, config_forces_weight=2.0, config_type="special")
+    images[2].info["config_weight"] = -1.0
+    with pytest.raises(
+        DataError, match=r"frame 2 has config_weight=-1.0, but a weight is a number that is not negative"
+    ):
+        ase.io.write(tmp_path / "w.extxyz", images)
+        splits(f"data.train={tmp_path}/w.extxyz")
+    del images[2].info["config_weight"]
+    ase.io.write(tmp_path / "w.extxyz", images)
+    found = splits(
+        f"data.train={tmp_path}/w.extxyz", "data.valid=0", "data.config_type_weights={special: 5, Default: 2}"
+    )
+    weights = {frame.structure.name.rpartition(" ")[2]: frame.weights for frame in found.train}
+    assert weights["0"] == (6.0, 6.0, 6.0)
+    assert weights["1"] == (0.0, 10.0, 5.0)
+    assert weights["3"] == (2.0, 2.0, 2.0)
+
+
+def test_only_isolated_atoms_leave_nothing_to_learn(tmp_path):
+    atoms = [ase.Atoms("H"), ase.Atoms("O")]
+    for index, atom in enumerate(atoms):
+        atom.calc = SinglePointCalculator(atom, energy=-float(index))
+    ase.io.write(tmp_path / "atoms.extxyz", atoms)
+    with pytest.raises(DataError, match="holds isolated atoms only, so there is nothing to learn"):
+        splits(f"data.train={tmp_path}/atoms.extxyz")

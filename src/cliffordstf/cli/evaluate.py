@@ -1,7 +1,7 @@
 """`cliffordstf eval`: errors of a model on labelled structures, a row for each set."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,7 +61,7 @@ def eval_command(
     options = read_options(reading or {}, overrides)
     potential, info = open_ensemble([model, *(add_model or [])])
     sets = {name: _read_set(path, options, potential, console) for name, path in names.items()}
-    baseline = stored_baseline(info)
+    baseline = Baseline.stored(info.provenance)
     found = {}
     for name, data in sets.items():
         with console.status(f"evaluating {name}: {len(data.frames)} structures"):
@@ -152,12 +152,6 @@ def _read_set(path: str, options: ReadOptions, potential: Potential | Ensemble, 
 
 def _evaluate(potential: Potential | Ensemble, data: _Set, plan: BatchPlan, baseline: Baseline | None) -> Evaluation:
     return evaluate(potential, Dataset(data.frames, potential.cutoff), plan, baseline)
-
-
-def stored_baseline(info: ModelInfo) -> Baseline | None:
-    """The baseline of a model's training set; None for models of versions that did not store it."""
-    values = info.provenance.get("baseline")
-    return Baseline.from_json(values) if isinstance(values, Mapping) and "energies_ev" in values else None
 
 
 def _print(console: Console, model: str, rows: dict[str, dict[str, Any]], is_stored: bool) -> None:

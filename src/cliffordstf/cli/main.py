@@ -15,6 +15,7 @@ from cliffordstf.cli.data import data_app
 from cliffordstf.cli.demo import demo
 from cliffordstf.cli.evaluate import eval_command
 from cliffordstf.cli.generate import generate
+from cliffordstf.cli.hints import TrainCommand
 from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
 from cliffordstf.cli.predict import predict
@@ -40,7 +41,7 @@ def root(
     """Interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks."""
 
 
-app.command("train")(train_command)
+app.command("train", cls=TrainCommand)(train_command)
 app.command("eval")(eval_command)
 app.command()(predict)
 app.command()(relax)

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cliffordstf.cli.options import Dispersion
 from cliffordstf.errors import ConfigError
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.integrations.files import read_structure
@@ -27,17 +28,24 @@ def md(
     seed: Annotated[int, typer.Option(help="Of velocities and thermostat.")] = 0,
     interval: Annotated[int, typer.Option(help="Steps between frames and rows of the log.")] = 10,
     trajectory: Annotated[Path, typer.Option(help=".traj or .extxyz file.")] = Path("md.traj"),
-    log: Annotated[Path, typer.Option(help="CSV file: step, time, energies, temperature.")] = Path("md.csv"),
+    log: Annotated[
+        Path, typer.Option(help="CSV file: step, time, energies, temperature; for npt volume, density, pressure.")
+    ] = Path("md.csv"),
     restart: Annotated[Path, typer.Option(help="File to go on from.")] = Path("md.restart.npz"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the restart file.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")] = False,
-    committee: Annotated[list[str] | None, typer.Option(help="A further model; repeat it to make a committee.")] = None,
+    committee: Annotated[
+        list[str] | None, typer.Option(help="A further model; repeat it to make an ensemble of potentials.")
+    ] = None,
     max_force: Annotated[float, typer.Option(help="Stop when a force passes this, eV/Å.")] = 100.0,
-    max_force_std: Annotated[float | None, typer.Option(help="Stop when the committee's spread passes this.")] = None,
+    max_force_std: Annotated[
+        float | None, typer.Option(help="Stop when the standard deviation of the ensemble passes this, eV/Å.")
+    ] = None,
     index: Annotated[int, typer.Option(help="Which structure of FILE; -1 is the last.")] = -1,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
     skin: Annotated[float, typer.Option(help="Margin of the neighbour list, Å.")] = 0.5,
+    d3: Dispersion = None,
 ) -> None:
     """Run molecular dynamics with a structure of FILE."""
     settings = MDSettings(
@@ -58,7 +66,7 @@ def md(
     if not (resume or overwrite):
         _refuse_to_overwrite(trajectory, log, restart)
     atoms = read_structure(file, index)
-    calculator = Calculator([model, *(committee or [])], dtype=dtype, device=device, skin=skin)
+    calculator = Calculator([model, *(committee or [])], dtype=dtype, device=device, skin=skin, dispersion=d3)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(f"{ensemble} at {temperature:g} K", total=steps)
@@ -85,6 +93,10 @@ def _print(result: MDResult, settings: MDSettings, atoms: int) -> None:
         nanoseconds_per_day = picoseconds / 1000 * 86400 / result.seconds
         console.print(f"speed           {nanoseconds_per_day:.3g} ns a day")
     console.print(f"mean temperature {result.mean_temperature:.1f} K")
+    if result.mean_volume is not None:
+        console.print(f"mean volume     {result.mean_volume:.3f} Å³")
+        console.print(f"mean density    {result.mean_density:.4f} g/cm³")
+        console.print(f"mean pressure   {result.mean_pressure:.4f} GPa (target: {settings.pressure:g} GPa)")
     if settings.ensemble == "nve":
         console.print(f"energy drift    {result.drift:+.4f} meV/atom/ps")
     if result.neighbour_share is not None:

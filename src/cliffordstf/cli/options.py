@@ -19,6 +19,10 @@ Seeds = Annotated[str, typer.Option(help="Seeds separated by commas.")]
 Overrides = Annotated[
     list[str] | None, typer.Argument(help="Options of the runs as key=value, e.g. model.lmax=3; name the recipe.")
 ]
+Dispersion = Annotated[
+    str | None,
+    typer.Option("--d3", help="Add the D3(BJ) dispersion of this functional, for example pbe; for data without it."),
+]
 Recipe = Annotated[str | None, typer.Option(help="What the table calls these runs; needed with options.")]
 AddModel = Annotated[
     list[str] | None,

@@ -8,12 +8,14 @@ from ase import Atoms
 from rich.console import Console
 from rich.progress import Progress
 
+from cliffordstf.cli.options import Dispersion
 from cliffordstf.files import write_atomically
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.integrations.files import read_structure
 from cliffordstf.simulate.output import append_frame, frozen
 from cliffordstf.simulate.relax import RelaxResult, RelaxSettings
 from cliffordstf.simulate.relax import relax as run_relax
+from cliffordstf.simulate.stress import components
 
 
 def relax(
@@ -22,18 +24,21 @@ def relax(
     out: Annotated[Path, typer.Option(help="extxyz file for the relaxed structure.")] = Path("relaxed.extxyz"),
     trajectory: Annotated[Path | None, typer.Option(help=".traj or .extxyz file for every step.")] = None,
     optimizer: Annotated[Literal["fire", "lbfgs", "bfgs"], typer.Option(help="How to go downhill.")] = "lbfgs",
-    fmax: Annotated[float, typer.Option(help="Largest force at the end, eV/Å.")] = 0.01,
+    fmax: Annotated[
+        float, typer.Option(help="Largest force at the end, eV/Å; with --cell also eV per atom on the cell.")
+    ] = 0.01,
     steps: Annotated[int, typer.Option(help="Most steps to take.")] = 500,
     cell: Annotated[bool, typer.Option("--cell", help="Relax the cell as well.")] = False,
     pressure: Annotated[float, typer.Option(help="Pressure on the cell, GPa.")] = 0.0,
     index: Annotated[int, typer.Option(help="Which structure of FILE; -1 is the last.")] = -1,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
+    d3: Dispersion = None,
 ) -> None:
     """Relax a structure of FILE; exit 1 if FMAX is not reached within STEPS."""
     settings = RelaxSettings(optimizer, fmax, steps, cell, pressure, trajectory)
     atoms = read_structure(file, index)
-    calculator = Calculator(model, dtype=dtype, device=device)
+    calculator = Calculator(model, dtype=dtype, device=device, dispersion=d3)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("relaxing", total=steps)
 
@@ -53,8 +58,26 @@ def _print(result: RelaxResult, settings: RelaxSettings, atoms: Atoms, out: Path
     else:
         console.print(f"[bold red]not converged[/] after {result.steps} steps; go on from {out} or allow more steps")
     console.print(f"energy          {result.energy:.6f} eV")
-    console.print(f"largest force   {result.max_force:.5f} eV/Å (wanted: {settings.fmax:g} eV/Å)")
+    # One format for both: rounding can then not lift a force above a limit that it is below.
+    console.print(f"largest force   {result.max_force:g} eV/Å (limit: {settings.fmax:g} eV/Å)")
     console.print(f"largest move    {result.max_displacement:.3f} Å")
-    if settings.cell:
+    if result.cell_gradient is not None:
+        console.print(f"cell gradient   {result.cell_gradient:g} eV/atom (limit: {settings.fmax:g} eV/atom)")
         console.print(f"volume          {atoms.get_volume():.3f} Å³")
+    for line in _stress_lines(result):
+        console.print(line)
     console.print(f"written to {out}")
+
+
+def _stress_lines(result: RelaxResult) -> list[str]:
+    """Residual stress and pressure, where there is a stress."""
+    if result.residual_stress_gpa is None or result.pressure is None:
+        return []
+    target = ""
+    if result.cell_gradient is not None:
+        deviation = result.pressure - result.target_pressure
+        target = f" (target: {result.target_pressure:g} GPa, deviation: {deviation:+.4f} GPa)"
+    return [
+        f"residual stress {components(result.residual_stress_gpa)}",
+        f"pressure        {result.pressure:.4f} GPa{target}",
+    ]

@@ -51,42 +51,38 @@ def _remarks(metrics: dict[str, Any]) -> list[str]:
     return remarks
 
 
+ROWS = (
+    ("E MAE", "energy_mae_mev", 1),
+    ("E RMSE", "energy_rmse_mev", 1),
+    ("E/atom", "energy_mae_mev_per_atom", 2),
+    ("F MAE", "force_mae_mev_per_a", 1),
+    ("F RMSE", "force_rmse_mev_per_a", 1),
+    ("S MAE", "stress_mae_gpa", 3),
+)
+BASELINE = (("E", "baseline_energy_mae_mev", 0), ("F", "baseline_force_mae_mev_per_a", 0))
+
+
 def rows_table(rows: dict[str, dict[str, Any]], title: str, first: str) -> Table:
-    """A row of errors for each set or label.
+    """A row of errors for each set or label; narrow enough for a terminal of eighty columns.
 
     Args:
         rows: Metrics by name.
         title: Of the table.
         first: Head of the first column.
     """
-    table = Table(title=escape(title), caption="in brackets: baseline, a constant energy per element and zero forces")
-    table.add_column(first, overflow="fold")
-    columns = [
-        ("structures", None, 0),
-        ("energy MAE, meV", "energy_mae_mev", 2),
-        ("RMSE", "energy_rmse_mev", 2),
-        ("per atom MAE", "energy_mae_mev_per_atom", 2),
-        ("force MAE, meV/Å", "force_mae_mev_per_a", 1),
-        ("RMSE", "force_rmse_mev_per_a", 1),
-        ("stress MAE, GPa", "stress_mae_gpa", 3),
-    ]
-    shown = [c for c in columns if c[1] is None or any(row.get(c[1]) is not None for row in rows.values())]
+    shown = [column for column in ROWS if any(row.get(column[1]) is not None for row in rows.values())]
+    table = Table(title=escape(title), padding=(0, 0, 0, 1))
+    table.add_column(first, no_wrap=True)
+    table.add_column("n", justify="right")
     for head, *_ in shown:
         table.add_column(head, justify="right")
+    table.add_column("baseline E, F", justify="right")
     for name, metrics in rows.items():
-        cells = [
-            f"{metrics['n_structures']:,}" if key is None else _with_baseline(metrics, key, digits)
-            for _, key, digits in shown
-        ]
-        table.add_row(escape(name), *cells)
+        cells = [_number(metrics.get(key), digits) for _, key, digits in shown]
+        baseline = ", ".join(_number(metrics.get(key), digits) for _, key, digits in BASELINE)
+        table.add_row(escape(name), f"{metrics['n_structures']:,}", *cells, baseline)
+    table.caption = "E: energy, meV; F: forces, meV/Å" + ("; S: stress, GPa" if shown[-1][0] == "S MAE" else "")
     return table
-
-
-def _with_baseline(metrics: dict[str, Any], key: str, digits: int) -> str:
-    value, baseline = metrics.get(key), metrics.get(f"baseline_{key}")
-    if value is None:
-        return "-"
-    return _number(value, digits) + ("" if baseline is None or "rmse" in key else f" ({_number(baseline, digits)})")
 
 
 def _number(value: float | None, digits: int) -> str:

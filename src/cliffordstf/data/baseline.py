@@ -51,6 +51,12 @@ class Baseline:
         energies = {int(atomic_numbers[name]): float(energy) for name, energy in values["energies_ev"].items()}
         return cls(energies, float(values["constant_ev"]), values["pooling"], str(values["kind"]))
 
+    @classmethod
+    def stored(cls, provenance: Mapping[str, Any]) -> "Baseline | None":
+        """The baseline of a model's training set; None for models of versions that did not store it."""
+        values = provenance.get("baseline")
+        return cls.from_json(values) if isinstance(values, Mapping) and "energies_ev" in values else None
+
 
 def fit_baseline(
     frames: Sequence[Frame], elements: Sequence[int] = (), pooling: Pooling = "sum", relative: bool = False
@@ -69,7 +75,7 @@ def fit_baseline(
         >>> frames, _ = read_frames(datasets.path("ethanol_gfn2"))
         >>> baseline = fit_baseline(frames)
         >>> round(1000 * np.abs(baseline(frames) - [frame.energy for frame in frames]).mean())
-        137
+        112
     """
     labelled = [frame for frame in frames if frame.has_energy]
     bonded = [frame for frame in labelled if not frame.is_isolated_atom] or labelled

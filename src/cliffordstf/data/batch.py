@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cliffordstf.algebra.repulsion import floored_vectors
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
 from cliffordstf.data.structure import Structure, as_structure
 from cliffordstf.errors import StructureError
@@ -34,6 +35,8 @@ class Batch:
         elements: Atomic numbers that occur, known on the host so that checks need no device synchronisation.
         names: How errors refer to the structures.
         cutoff: Å, of the neighbour lists.
+        floor: Å, (pairs,): vectors of closer pairs keep their direction but hardly get shorter, see
+            `cliffordstf.algebra.repulsion`; None for vectors as they are.
     """
 
     numbers: Tensor
@@ -48,6 +51,7 @@ class Batch:
     elements: tuple[int, ...]
     names: tuple[str, ...]
     cutoff: float
+    floor: Tensor | None = None
 
     @property
     def senders(self) -> Tensor:
@@ -61,13 +65,18 @@ class Batch:
 
     def vectors(self) -> Tensor:
         """Vectors from receivers to senders, Å, (edges, 3), in the dtype of the positions."""
-        return self._vectors(self.senders, self.receivers, self.shifts)
+        vectors = self._vectors(self.senders, self.receivers, self.shifts)
+        if self.floor is None:
+            return vectors
+        return floored_vectors(vectors, self.floor.index_select(0, self.edges.pair))
 
     def pair_vectors(self) -> Tensor:
         """Vectors of the straight edge of each pair, Å, (pairs, 3), in the dtype of the positions."""
         straight = self.edges.pair_edges[:, 0]
         shifts = self.shifts.index_select(0, straight) if self.periodic else self.shifts
-        return self._vectors(self.senders.index_select(0, straight), self.receivers.index_select(0, straight), shifts)
+        ends = self.senders.index_select(0, straight), self.receivers.index_select(0, straight)
+        vectors = self._vectors(*ends, shifts)
+        return vectors if self.floor is None else floored_vectors(vectors, self.floor)
 
     def _vectors(self, senders: Tensor, receivers: Tensor, shifts: Tensor) -> Tensor:
         # index_select, not indexing: its gradient adds up in a fixed order.

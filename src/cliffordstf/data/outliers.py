@@ -166,3 +166,26 @@ def _within_compositions(labelled: Sequence[tuple[int, Frame]]) -> Iterator[Outl
                 f"({abs(distance[place]) / deviation:.0f} median deviations)"
             )
             yield Outlier(index, "energy", f"{frame.structure.name}: {text}")
+
+
+def shortest_by_pair(frames: Sequence[Frame]) -> dict[tuple[int, int], float]:
+    """Shortest distance of each pair of elements, Å, of pairs closer than twice the sum of their covalent radii.
+
+    Example:
+        >>> frame = Frame(Structure([8, 1, 1], [[0, 0, 0], [0, 0, 0.97], [0, 0.96, 0]]))
+        >>> {pair: round(distance, 2) for pair, distance in shortest_by_pair([frame]).items()}
+        {(1, 8): 0.96}
+    """
+    found: dict[tuple[int, int], float] = {}
+    for frame in frames:
+        numbers = frame.structure.numbers
+        edges = neighbour_list(frame.structure, 4 * float(covalent_radii[numbers].max()), check=False)
+        lengths = np.linalg.norm(edge_vectors(frame.structure.positions, frame.structure.cell, edges), axis=1)
+        ends = np.sort(np.stack([numbers[edges.receivers], numbers[edges.senders]], axis=1), axis=1)
+        kinds, places = np.unique(ends, axis=0, return_inverse=True)
+        shortest = np.full(len(kinds), np.inf)
+        np.minimum.at(shortest, places.ravel(), lengths)
+        for (first, second), distance in zip(kinds.tolist(), shortest.tolist(), strict=True):
+            if distance < 2 * float(covalent_radii[first] + covalent_radii[second]):
+                found[first, second] = min(distance, found.get((first, second), np.inf))
+    return dict(sorted(found.items()))

@@ -1,4 +1,4 @@
-"""An ASE calculator for one potential or a committee of them."""
+"""An ASE calculator for one potential or an ensemble of them."""
 
 import copy
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.neighbours import NeighbourList
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.errors import ConfigError, StructureError
+from cliffordstf.integrations.dispersion import D3
 from cliffordstf.integrations.neighbours import SkinList
 from cliffordstf.model.potential import Potential, Prediction
 from cliffordstf.model.shipped import open_model
@@ -27,7 +28,7 @@ DTYPES: dict[str, torch.dtype] = {"float64": torch.float64, "float32": torch.flo
 class Calculator(AseCalculator):
     """Energy, forces and stress for ASE, in eV, eV/Å and eV/Å³ (Voigt order xx, yy, zz, yz, xz, xy), float64.
 
-    Several models make a committee: results are means over the members, and `results` also holds their sample standard
+    Several models make an ensemble: results are means over the members, and `results` also holds their sample standard
     deviations, `energy_std` (eV) and `forces_std` (eV/Å, (atoms, 3)).
 
     Args:
@@ -35,10 +36,20 @@ class Calculator(AseCalculator):
         dtype: Precision the models compute in; `float64` for relaxations and vibrations, `float32` is faster.
         device: A torch device, for example `cpu` or `cuda`.
         skin: Å, margin of the neighbour list; see `SkinList`.
+        dispersion: Functional whose D3(BJ) dispersion is added to energy, forces and stress, for example `pbe`; for models
+            trained on energies without dispersion. Needs `pip install 'cliffordstf[d3]'`.
 
     Attributes:
         potentials: The members, copied, in `dtype` on `device`.
         neighbours: The neighbour list, with the number of `builds` and the `seconds` they took.
+        dispersion: The correction that is added, or None.
+
+    Example:
+        >>> from ase.build import molecule
+        >>> atoms = molecule("CH3CH2OH")
+        >>> atoms.calc = Calculator("ethanol-gfn2")
+        >>> atoms.get_forces().shape
+        (9, 3)
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]  # noqa: RUF012 - as ASE has it
@@ -50,6 +61,7 @@ class Calculator(AseCalculator):
         dtype: Literal["float64", "float32"] = "float64",
         device: str | torch.device = "cpu",
         skin: float = 0.5,
+        dispersion: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         members = [model] if isinstance(model, str | Path | Potential) else list(model)
@@ -61,12 +73,13 @@ class Calculator(AseCalculator):
         self.potentials = [_prepared(member, DTYPES[dtype], self.device) for member in members]
         self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
         self._batches: dict[float, tuple[NeighbourList, Batch]] = {}
+        self.dispersion = None if dispersion is None else D3(dispersion)
         # ASE asks for forces first and for stress later; once stress was asked for, both come from one evaluation.
         self._stress_is_used = False
 
     @property
     def uncertainty(self) -> dict[str, float]:
-        """Spread of the committee at the last structure; empty for a single model.
+        """Spread of the ensemble at the last structure; empty for a single model.
 
         `energy_std` is in eV, `max_force_std` (eV/Å) is the largest length of an atom's vector of standard deviations.
         """
@@ -96,7 +109,39 @@ class Calculator(AseCalculator):
             self._stress_is_used = True
         predictions = self._evaluate(structure, stress=self._stress_is_used and has_volume)
         self.results = _combine(predictions)
+        if self.dispersion is not None:
+            self._add_dispersion(self.dispersion, structure, per_atom="energies" in properties)
         self._check_results(structure)
+
+    def get_hessian(self, atoms: Atoms | None = None) -> FloatArray:
+        """Hessian of the energy in float64, dispersion included; of an ensemble the mean.
+
+        Args:
+            atoms: By default those of the last calculation.
+
+        Returns:
+            eV/Å², (3 · atoms, 3 · atoms), as of ASE's own calculators; see `Potential.hessian`.
+        """
+        atoms = self.atoms if atoms is None else atoms
+        if atoms is None:
+            raise ConfigError("the calculator has seen no atoms yet; call get_hessian(atoms).")
+        structure = Structure.from_ase(atoms)
+        found: FloatArray = np.mean([potential.hessian(structure) for potential in self.potentials], axis=0)
+        if self.dispersion is not None:
+            found = found + self.dispersion.hessian(structure)
+        return found.reshape(3 * len(structure), 3 * len(structure))
+
+    def _add_dispersion(self, dispersion: D3, structure: Structure, per_atom: bool) -> None:
+        """Add it to the results; `energies` are kept only where they were asked for, so that they always add up."""
+        found = dispersion.evaluate(structure)
+        for name in ("energy", "free_energy"):
+            self.results[name] += found.energy
+        self.results["forces"] = self.results["forces"] + found.forces
+        if "stress" in self.results and found.stress is not None:
+            self.results["stress"] = self.results["stress"] + full_3x3_to_voigt_6_stress(found.stress)
+        energies = self.results.pop("energies")
+        if per_atom:
+            self.results["energies"] = energies + dispersion.atom_energies(structure)
 
     def _evaluate(self, structure: Structure, stress: bool) -> list[Prediction]:
         self.neighbours.update(structure)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from cliffordstf.data.structure import element_numbers
+from cliffordstf.errors import ConfigError
 from cliffordstf.model.config import AnyConfig, DefaultConfig, PaperConfig
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.family import FamilyConfig, force_mode, make_family_model
@@ -15,6 +16,7 @@ from cliffordstf.model.paper import PaperModel
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import preset
 from cliffordstf.model.reference import AtomicReference
+from cliffordstf.model.short_range import ShortRange
 
 
 def build(
@@ -32,7 +34,7 @@ def build(
         name: For example `default`, `default/large`, `paper/full`; see `cliffordstf.model.presets.PRESETS`.
         elements: Chemical symbols or atomic numbers; by default elements 1 to 100.
         seed: Seed for the initial weights; the global random state is left as it was.
-        atomic_energies: Energy of each free atom by atomic number, eV.
+        atomic_energies: Energy of each isolated atom by atomic number, eV.
         energy_scale: eV per unit of the model's output.
         overrides: Fields of the config, for example `channels=32`, `forces="conservative"`.
     """
@@ -53,4 +55,9 @@ def build_from_config(config: AnyConfig, reference: AtomicReference | None = Non
             model, forces = DefaultModel(config), config.forces
         case FamilyConfig():
             model, forces = make_family_model(config), force_mode(config)
-    return Potential(model, config.elements, config.cutoff, forces, reference, config.pooling)
+    short_range = None
+    if config.repulsion != "none":
+        if config.pooling == "mean":
+            raise ConfigError("model.repulsion adds energies of pairs, which model.pooling=mean cannot hold; drop one.")
+        short_range = ShortRange(config.elements, config.repulsion_distances)
+    return Potential(model, config.elements, config.cutoff, forces, reference, config.pooling, short_range)

@@ -73,6 +73,12 @@ class DefaultModel(nn.Module):
         """The networks of distances and the readouts of the layers."""
         return [self.radial.network, *cast("Iterable[nn.Sequential]", self.layer_readouts)]
 
+    @property
+    def energy_bias(self) -> Tensor:
+        """What is added to the energy of every atom, (1,)."""
+        last = cast("nn.Sequential", self.layer_readouts[-1])
+        return cast("nn.Linear", last[-1]).bias
+
     def forward(self, batch: Batch, species: Tensor) -> ModelOutput:
         """Atomic energies of a batch."""
         vectors = batch.pair_vectors().to(self.embedding.weight.dtype)

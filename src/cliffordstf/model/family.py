@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from torch import nn
@@ -35,6 +35,14 @@ class FamilyConfig(Options):
     )
     pooling: Literal["sum", "mean"] = Field(
         "sum", description="A structure's value is the sum of its atoms' (energies), or their mean (a gap, a dipole)."
+    )
+    repulsion: Literal["none", "zbl"] = Field(
+        "none",
+        description="zbl: nuclear repulsion (Ziegler, Biersack, Littmark) below the shortest distances of the data, "
+        "where the network is shown a distance that no longer falls; exactly zero beyond.",
+    )
+    repulsion_distances: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="Distances by pair of elements below which it acts, Å, such as {H-O: 0.85}; found when trained."
     )
 
 

@@ -20,7 +20,7 @@ from cliffordstf.model.config import parse_config
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 UNITS = {"energy": "eV", "length": "Å", "forces": "eV/Å", "stress": "eV/Å³"}
 
 

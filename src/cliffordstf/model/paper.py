@@ -101,6 +101,11 @@ class PaperModel(nn.Module):
             source, target, config.channels, config.basis, config.heads, config.edge_stf2, cross=False
         )
 
+    @property
+    def energy_bias(self) -> Tensor:
+        """What is added to the energy of every atom, (1,)."""
+        return cast("nn.Linear", self.readout.network[-1]).bias
+
     def forward(self, batch: Batch, species: Tensor) -> ModelOutput:
         """Atomic energies and, with a force head, forces of a batch."""
         dtype = self.embedding.weight.dtype

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch, make_batch
-from cliffordstf.data.structure import Structure, symbol
+from cliffordstf.data.structure import FloatArray, Structure, symbol
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.kernels import differentiate
 from cliffordstf.kernels.operator import is_traced
+from cliffordstf.model.hessian import MEMORY, hessian
 from cliffordstf.model.inference import PairGradients, can_infer, pair_gradients
 from cliffordstf.model.reference import AtomicReference
+from cliffordstf.model.short_range import ShortRange
 from cliffordstf.model.training import trained_pair_gradients
 
 if TYPE_CHECKING:
@@ -55,7 +57,9 @@ class Potential(nn.Module):
         elements: Atomic numbers the model knows, in the order of its species index.
         cutoff: Å.
         forces: `conservative` or `direct`.
-        reference: Free-atom energies and energy scale; zeros and 1 eV by default.
+        reference: Isolated-atom energies and energy scale; zeros and 1 eV by default.
+        pooling: Whether a structure's value is the sum over its atoms or their mean.
+        short_range: Repulsion at distances that the training data do not reach.
     """
 
     species_of_number: Tensor
@@ -68,8 +72,10 @@ class Potential(nn.Module):
         forces: Literal["conservative", "direct"] = "conservative",
         reference: AtomicReference | None = None,
         pooling: Literal["sum", "mean"] = "sum",
+        short_range: ShortRange | None = None,
     ) -> None:
         super().__init__()
+        self.short_range = short_range
         self.model = model
         self.pooling = pooling
         self.elements = elements
@@ -91,6 +97,24 @@ class Potential(nn.Module):
         assert isinstance(prediction, Prediction)
         return prediction
 
+    def hessian(self, structure: "Structure | Atoms", memory: float = MEMORY) -> FloatArray:
+        """Hessian of the energy in float64, by analytic second derivatives; conservative forces only.
+
+        Args:
+            structure: Atoms; for periodic ones it is the Hessian of the Γ point of the given cell.
+            memory: Bytes that the graph of the gradient may keep; more rows are then computed at a time.
+
+        Returns:
+            eV/Å², (atoms, 3, atoms, 3): element `[i, a, j, b]` is d²E/dr_ia dr_jb.
+
+        Example:
+            >>> import cliffordstf
+            >>> from ase.build import molecule
+            >>> cliffordstf.load("ethanol-gfn2").hessian(molecule("CH3CH2OH")).shape
+            (9, 3, 9, 3)
+        """
+        return hessian(self, structure, memory)
+
     def forward(self, batch: Batch, forces: bool = True, stress: bool = False, train: bool = False) -> Prediction:
         """Evaluate a batch.
 
@@ -101,15 +125,18 @@ class Potential(nn.Module):
         """
         self.check(batch)
         species = self.species_of_number[batch.numbers]
+        limits = self._limits(batch, species)
         by_gradient = forces and self.force_mode == "conservative"
         if (by_gradient or stress) and self.force_mode == "conservative":
-            found = self._pair_gradients(batch, species, train)
+            found = self._pair_gradients(self._shown(batch, limits), species, train)
             if found is not None:
-                return self._from_pairs(found, batch, species, forces, stress)
+                return self._from_pairs(found, batch, species, limits, forces, stress)
         with torch.set_grad_enabled(train or by_gradient or stress):
             strained, leaves = self._with_leaves(batch, by_gradient, stress)
-            output = self.model(strained, species)
+            output = self.model(self._shown(strained, limits), species)
             atom_energies = self.reference(output.atom_energies, species)
+            if limits is not None and self.short_range is not None:
+                atom_energies = atom_energies + self.short_range.energies(strained, species, limits)
             if self.pooling == "mean":
                 atom_energies = atom_energies / batch.atoms_per_structure().index_select(0, batch.structure_of_atom)
             energy = self.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
@@ -121,11 +148,29 @@ class Potential(nn.Module):
             if output.forces is None:
                 raise ConfigError("this model has no force head; build the potential with forces='conservative'.")
             result_forces = output.forces.double() * self.reference.scale
+            if limits is not None and self.short_range is not None:
+                nothing = torch.zeros_like(batch.pair_vectors())
+                gradients_of_pairs = self.short_range.gradients(batch, species, limits, nothing)
+                result_forces = result_forces + self._forces_of_pairs(batch, gradients_of_pairs)
         result_stress = self._stress(gradients["strain"], batch) if stress else None
         if not train:
             energy, atom_energies = energy.detach(), atom_energies.detach()
             result_forces = None if result_forces is None else result_forces.detach()
         return Prediction(energy, atom_energies, result_forces, result_stress)
+
+    def _limits(self, batch: Batch, species: Tensor) -> Tensor | None:
+        """Distances below which the repulsion acts, (pairs,); None without one, or where every pair is farther."""
+        if self.short_range is None:
+            return None
+        limits = self.short_range.limits(batch, species)
+        # A graph that is traced, or runs on a GPU, must not depend on what is in the tensors.
+        if batch.positions.device.type == "cpu" and not is_traced([batch.positions]):
+            return limits if self.short_range.is_near(batch, limits) else None
+        return limits
+
+    @staticmethod
+    def _shown(batch: Batch, limits: Tensor | None) -> Batch:
+        return batch if limits is None else ShortRange.shown(batch, limits)
 
     def _pair_gradients(self, batch: Batch, species: Tensor, train: bool) -> PairGradients | None:
         """Energies and their gradient without autograd, with a graph that leads to the weights alone if asked for.
@@ -141,25 +186,40 @@ class Potential(nn.Module):
         return pair_gradients(self.model, batch, species)
 
     def _from_pairs(
-        self, found: PairGradients, batch: Batch, species: Tensor, forces: bool, stress: bool
+        self,
+        found: PairGradients,
+        batch: Batch,
+        species: Tensor,
+        limits: Tensor | None,
+        forces: bool,
+        stress: bool,
     ) -> Prediction:
         """Energy, forces and stress from the gradients of the pairs."""
         with torch.set_grad_enabled(found.gradients.requires_grad):
             atom_energies = self.reference(found.atom_energies, species)
-            energy = self.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
             gradients = found.gradients.double() * self.reference.scale
-            straight = batch.edges.pair_edges[:, 0]
-            senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)
+            if limits is not None and self.short_range is not None:
+                atom_energies = atom_energies + self.short_range.energies(batch, species, limits).detach()
+                gradients = self.short_range.gradients(batch, species, limits, gradients)
+            energy = self.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
             result_forces, result_stress = None, None
             if forces:
-                result_forces = torch.zeros_like(batch.positions)
-                result_forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
+                result_forces = self._forces_of_pairs(batch, gradients)
             if stress:
+                receivers = batch.receivers.index_select(0, batch.edges.pair_edges[:, 0])
                 virials = batch.pair_vectors().detach()[:, :, None] * gradients[:, None, :]
                 structures = batch.structure_of_atom.index_select(0, receivers)
                 strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
                 result_stress = self._stress(strain, batch)
             return Prediction(energy, atom_energies, result_forces, result_stress)
+
+    @staticmethod
+    def _forces_of_pairs(batch: Batch, gradients: Tensor) -> Tensor:
+        """Forces, eV/Å, (atoms, 3), from gradients with respect to the vectors of pairs, (pairs, 3)."""
+        straight = batch.edges.pair_edges[:, 0]
+        senders, receivers = batch.senders.index_select(0, straight), batch.receivers.index_select(0, straight)
+        forces = torch.zeros_like(batch.positions)
+        return forces.index_add_(0, receivers, gradients).index_add_(0, senders, gradients, alpha=-1)
 
     def check(self, batch: Batch) -> None:
         """Refuse a batch with unknown elements or too short neighbour lists."""

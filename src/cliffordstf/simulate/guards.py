@@ -31,7 +31,8 @@ class Guards:
         max_temperature: K; by default ten times the target temperature plus 1000 K.
         min_distance: Å, shortest distance between two atoms.
         min_covalent: Shortest distance as a share of the sum of covalent radii; the larger of the two limits holds.
-        max_force_std: eV/Å, limit on `Calculator.uncertainty["max_force_std"]` of a committee; None for no limit.
+        max_force_std: eV/Å, limit on `Calculator.uncertainty["max_force_std"]` of an ensemble of potentials; None for no
+            limit.
     """
 
     max_force: float = 100.0
@@ -60,7 +61,7 @@ class Guards:
         self._check_forces(atoms)
         self._check_temperature(atoms, target_temperature)
         self._check_distances(atoms)
-        self._check_committee(atoms.calc)
+        self._check_ensemble(atoms.calc)
 
     @staticmethod
     def _check_finite(atoms: Atoms) -> None:
@@ -108,16 +109,16 @@ class Guards:
                 f"{limits[worst]:.3f} Å; check the start structure, the timestep and the potential."
             )
 
-    def _check_committee(self, calculator: Any) -> None:
+    def _check_ensemble(self, calculator: Any) -> None:
         if self.max_force_std is None:
             return
-        spread = committee_spread(calculator)
+        spread = ensemble_spread(calculator)
         if not spread:
-            raise ConfigError("a limit on the committee's spread needs a calculator with two or more models.")
+            raise ConfigError("a limit on the spread of an ensemble needs a calculator with two or more models.")
         if spread["max_force_std"] > self.max_force_std:
             raise SimulationError(
-                f"the committee disagrees by {spread['max_force_std']:.3g} eV/Å on a force, above the limit of "
-                f"{self.max_force_std:g} eV/Å; label this structure and train on it."
+                f"the standard deviation of the ensemble on a force is {spread['max_force_std']:.3g} eV/Å, above the "
+                f"limit of {self.max_force_std:g} eV/Å; label this structure and train on it."
             )
 
 
@@ -131,6 +132,6 @@ def _pairs(atoms: Atoms, reach: float) -> tuple[NeighbourList, FloatArray]:
     return edges, np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
 
 
-def committee_spread(calculator: Any) -> dict[str, float]:
-    """`uncertainty` of a committee calculator; empty for every other calculator."""
+def ensemble_spread(calculator: Any) -> dict[str, float]:
+    """`uncertainty` of a calculator with several potentials; empty for every other calculator."""
     return dict(getattr(calculator, "uncertainty", {}) or {})

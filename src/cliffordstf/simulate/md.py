@@ -11,8 +11,8 @@ import numpy as np
 from ase import Atoms
 from ase.calculators.calculator import Calculator as AseCalculator
 
-from cliffordstf.simulate.drift import EnergyLine
-from cliffordstf.simulate.guards import BROKEN, SimulationError, committee_spread
+from cliffordstf.simulate.drift import Box, BoxMeans, EnergyLine
+from cliffordstf.simulate.guards import BROKEN, SimulationError, ensemble_spread
 from cliffordstf.simulate.integrators import barostat_state, draw_velocities, make_integrator, set_barostat_state
 from cliffordstf.simulate.output import CsvLog, TrajectoryFile
 from cliffordstf.simulate.restart import State, apply_state, load_state, save_state
@@ -65,6 +65,7 @@ class _Run:
         self.on_step = on_step
         self.random = np.random.default_rng(settings.seed)
         self.line = EnergyLine()
+        self.box_means = BoxMeans()
         self.target_temperature = settings.temperature
         self.first_step = 0
         self.step = 0
@@ -92,7 +93,19 @@ class _Run:
         )
         drift = self.line.slope() * MEV_PER_EV / len(self.atoms)
         growth = None if self.settled_memory is None else resident_memory() - self.settled_memory
-        return MDResult(self.first_step, self.step, drift, self.line.mean_temperature(), seconds, share, growth)
+        box = self.box_means.means()
+        return MDResult(
+            first_step=self.first_step,
+            last_step=self.step,
+            drift=drift,
+            mean_temperature=self.line.mean_temperature(),
+            seconds=seconds,
+            neighbour_share=share,
+            memory_growth=growth,
+            mean_volume=None if box is None else box.volume,
+            mean_density=None if box is None else box.density,
+            mean_pressure=None if box is None else box.pressure,
+        )
 
     def _prepare(self) -> None:
         state: State | None = None
@@ -112,8 +125,9 @@ class _Run:
     def _open_outputs(self, stack: ExitStack) -> None:
         resume_from = self.first_step if self.settings.resume else None
         if self.settings.log is not None:
-            committee = bool(len(getattr(self.atoms.calc, "potentials", ())) > 1)
-            self.log = stack.enter_context(CsvLog(self.settings.log, committee, resume_from))
+            ensemble = bool(len(getattr(self.atoms.calc, "potentials", ())) > 1)
+            log = CsvLog(self.settings.log, ensemble, resume_from, box=self.settings.ensemble == "npt")
+            self.log = stack.enter_context(log)
         if self.settings.trajectory is not None:
             self.trajectory = TrajectoryFile(self.settings.trajectory, resume_from)
 
@@ -132,10 +146,15 @@ class _Run:
         picoseconds = self.step * settings.timestep / FS_PER_PS
         temperature = float(atoms.get_temperature())
         self.line.add(picoseconds, potential + kinetic, temperature)
+        # The barostat has just asked for the stress; in the other ensembles it would cost time.
+        box = Box.of(atoms) if settings.ensemble == "npt" else None
+        if box is not None:
+            self.box_means.add(box)
         if self.step % settings.interval == 0 or self.step == settings.steps:
             if self.log is not None:
-                spread = committee_spread(atoms.calc).values()
-                self.log.add(self.step, picoseconds, potential, kinetic, potential + kinetic, temperature, *spread)
+                energies = (potential, kinetic, potential + kinetic)
+                spread = ensemble_spread(atoms.calc).values()
+                self.log.add(self.step, picoseconds, *energies, temperature, *(box or ()), *spread)
             if self.trajectory is not None:
                 self.trajectory.add(atoms, self.step)
         if self.step % settings.restart_interval == 0 and self.step > self.first_step:

@@ -1,6 +1,7 @@
 """What a simulation writes: a CSV log and a trajectory, both flushed row by row."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +16,8 @@ from cliffordstf.integrations.files import without_labels
 from cliffordstf.simulate.guards import SimulationError
 
 COLUMNS = ("step", "time_ps", "potential_ev", "kinetic_ev", "total_ev", "temperature_k")
-COMMITTEE_COLUMNS = ("energy_std_ev", "max_force_std_ev_per_a")
+BOX_COLUMNS = ("volume_a3", "density_g_cm3", "pressure_gpa")
+ENSEMBLE_COLUMNS = ("energy_std_ev", "max_force_std_ev_per_a")
 
 
 class CsvLog:
@@ -23,19 +25,15 @@ class CsvLog:
 
     Args:
         path: Where to write.
-        committee: Add the columns of a committee's spread.
+        ensemble: Add the columns of the spread of an ensemble of potentials.
         resume_from: Keep rows up to this step and go on after them; None starts a new file.
+        box: Add the columns of the box: Å³, g/cm³ and GPa.
     """
 
-    def __init__(self, path: Path, committee: bool = False, resume_from: int | None = None) -> None:
+    def __init__(self, path: Path, ensemble: bool = False, resume_from: int | None = None, box: bool = False) -> None:
         self.path = path
-        columns = COLUMNS + (COMMITTEE_COLUMNS if committee else ())
-        kept: list[list[str]] = []
-        if resume_from is not None and path.is_file():
-            with path.open(newline="", encoding="utf-8") as stream:
-                rows = list(csv.reader(stream))[1:]
-            # A run that was killed may have left half a row, and rows after its last restart file.
-            kept = [row for row in rows if len(row) == len(columns) and int(row[0]) <= resume_from]
+        columns = COLUMNS + (BOX_COLUMNS if box else ()) + (ENSEMBLE_COLUMNS if ensemble else ())
+        kept = [] if resume_from is None else _rows_up_to(path, resume_from, columns)
         self._stream = _open_for_writing(path)
         self._writer = csv.writer(self._stream, lineterminator="\n")
         self._writer.writerow(columns)
@@ -59,6 +57,19 @@ class CsvLog:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
+
+
+def _rows_up_to(path: Path, last_step: int, columns: Sequence[str]) -> list[list[str]]:
+    """The rows of a log up to a step, with `nan` in columns that it does not have."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as stream:
+        header, *rows = list(csv.reader(stream)) or [[]]
+    if rows and "step" not in header:
+        raise SimulationError(f"cannot go on with the log {path}: it has no column 'step'; move it away.")
+    # A run that was killed may have left half a row, and rows after its last restart file.
+    complete = (dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header))
+    return [[row.get(name, "nan") for name in columns] for row in complete if int(row["step"]) <= last_step]
 
 
 def _open_for_writing(path: Path) -> Any:

@@ -2,20 +2,22 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from ase import Atoms, units
+from ase import Atoms
 from ase.calculators.calculator import Calculator as AseCalculator
-from ase.filters import FrechetCellFilter
 from ase.optimize import BFGS, FIRE, LBFGS
 
+from cliffordstf.data.structure import FloatArray
 from cliffordstf.errors import ConfigError
+from cliffordstf.simulate.cell import cell_filter, cell_gradient
 from cliffordstf.simulate.guards import BROKEN, SimulationError
 from cliffordstf.simulate.output import TrajectoryFile
 from cliffordstf.simulate.settings import check_trajectory
+from cliffordstf.simulate.stress import in_gpa, potential_stress
 from cliffordstf.text import did_you_mean
 
 OptimizerName = Literal["fire", "lbfgs", "bfgs"]
@@ -28,7 +30,8 @@ class RelaxSettings:
 
     Attributes:
         optimizer: `fire` (robust far from a minimum), `lbfgs` or `bfgs` (faster near one).
-        fmax: eV/Å, largest force on an atom at the end; with `cell` also largest gradient of the cell.
+        fmax: eV/Å, largest force on an atom at the end; with `cell` also the largest gradient of the cell, eV per atom,
+            see `cliffordstf.simulate.cell.cell_gradient`.
         steps: Most steps to take.
         cell: Relax the cell as well; needs periodicity in three directions.
         pressure: GPa, on the cell.
@@ -61,12 +64,16 @@ class RelaxResult:
     """What a relaxation reached.
 
     Attributes:
-        converged: Whether `fmax` was reached.
+        converged: Whether the largest force and, with the cell, the gradient of the cell are below `fmax`.
         steps: Steps taken.
         energy: eV.
-        max_force: eV/Å, largest force on an atom that is free to move.
+        max_force: eV/Å, largest force on an atom, constraints applied.
         max_displacement: Å, farthest that an atom moved.
         seconds: Wall-clock time, s.
+        cell_gradient: eV per atom, see `cliffordstf.simulate.cell.cell_gradient`; None if the cell was held.
+        stress: eV/Å³ in Voigt order, positive under tension, (6,); None without a volume or where the calculator gives no
+            stress.
+        target_pressure: GPa, that the cell was relaxed to; 0 if the cell was held.
     """
 
     converged: bool
@@ -75,6 +82,26 @@ class RelaxResult:
     max_force: float
     max_displacement: float
     seconds: float
+    cell_gradient: float | None = None
+    stress: FloatArray | None = field(default=None, compare=False)
+    target_pressure: float = 0.0
+
+    @property
+    def stress_gpa(self) -> FloatArray | None:
+        """Stress in GPa, Voigt order, (6,)."""
+        return None if self.stress is None else np.asarray(in_gpa(self.stress))
+
+    @property
+    def residual_stress_gpa(self) -> FloatArray | None:
+        """Deviation of the stress from the target pressure, GPa, Voigt order, (6,); zero at a perfect minimum."""
+        if self.stress_gpa is None:
+            return None
+        return self.stress_gpa + self.target_pressure * np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+
+    @property
+    def pressure(self) -> float | None:
+        """GPa, positive under compression."""
+        return None if self.stress_gpa is None else -float(self.stress_gpa[:3].mean())
 
 
 def relax(
@@ -103,7 +130,7 @@ def relax(
     atoms.calc = calculator
     before = atoms.get_positions()
     trajectory = TrajectoryFile(settings.trajectory) if settings.trajectory is not None else None
-    target = FrechetCellFilter(atoms, scalar_pressure=settings.pressure * units.GPa) if settings.cell else atoms
+    target = cell_filter(atoms, settings.pressure) if settings.cell else atoms
     optimizer = OPTIMIZERS[settings.optimizer](target, logfile=None)
 
     def observe() -> None:
@@ -113,22 +140,41 @@ def relax(
             on_step(optimizer.nsteps, _largest(atoms.get_forces()))
 
     optimizer.attach(observe)
-    converged = _run(optimizer, settings)
+    _run(optimizer, atoms, settings)
+    # First: some calculators evaluate everything again for the stress, and the verdict is on what is reported.
+    stress = potential_stress(atoms)
     return RelaxResult(
-        converged=converged,
+        converged=_is_converged(atoms, settings),
         steps=int(optimizer.nsteps),
         energy=float(atoms.get_potential_energy()),
         max_force=_largest(atoms.get_forces()),
         max_displacement=_largest(atoms.get_positions() - before),
         seconds=time.perf_counter() - start,
+        cell_gradient=cell_gradient(atoms, settings.pressure) if settings.cell else None,
+        stress=stress,
+        target_pressure=settings.pressure,
     )
 
 
-def _run(optimizer: Any, settings: RelaxSettings) -> bool:
+def _run(optimizer: Any, atoms: Atoms, settings: RelaxSettings) -> None:
+    """Move until the structure is converged.
+
+    ASE judges the gradient with respect to the optimizer's coordinates. With the cell, these are positions in the cell
+    that the relaxation began with, where forces may be smaller than they are; its own limit is out of reach, therefore.
+    """
     try:
-        return bool(optimizer.run(fmax=settings.fmax, steps=settings.steps))
+        for _ in optimizer.irun(fmax=0.0, steps=settings.steps):
+            if _is_converged(atoms, settings):
+                return
     except BROKEN as error:
         raise SimulationError(f"the relaxation stopped at step {optimizer.nsteps}: {error}") from error
+
+
+def _is_converged(atoms: Atoms, settings: RelaxSettings) -> bool:
+    """Whether forces on atoms, constraints applied, and the gradient of a free cell are below the limit."""
+    if not _largest(atoms.get_forces()) < settings.fmax:
+        return False
+    return not settings.cell or cell_gradient(atoms, settings.pressure) < settings.fmax
 
 
 def _largest(vectors: Any) -> float:

@@ -95,6 +95,9 @@ class MDResult:
         neighbour_share: Share of that time spent in the neighbour list; None for calculators that do not say.
         memory_growth: MB by which the process grew between step 1,000 and the end; None for shorter runs and where the
             system does not tell.
+        mean_volume: Å³, over every step of an `npt` run, the state that it started from included; None otherwise.
+        mean_density: g/cm³, likewise.
+        mean_pressure: GPa, likewise; positive under compression, kinetic part included.
     """
 
     first_step: int
@@ -104,6 +107,9 @@ class MDResult:
     seconds: float
     neighbour_share: float | None
     memory_growth: float | None = None
+    mean_volume: float | None = None
+    mean_density: float | None = None
+    mean_pressure: float | None = None
 
     @property
     def steps(self) -> int:

@@ -1,13 +1,16 @@
 """Start a run from a trained model: frozen parts, new reference energies, added elements."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.frame import Frame
+from cliffordstf.data.outliers import shortest_by_pair
 from cliffordstf.data.references import References, find_references
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ConfigError, DataError
@@ -16,6 +19,7 @@ from cliffordstf.model.config import parse_config
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
 from cliffordstf.model.shipped import open_model
+from cliffordstf.model.short_range import pair_name
 from cliffordstf.train.config import FineTuneConfig
 
 
@@ -43,7 +47,8 @@ def start_from(
         added = ", ".join(symbol(number) for number in sorted(set(elements) - set(old.elements)))
         raise DataError(f"the model has no isolated-atom energy of {added}; set finetune.new_references=true.")
     scale = float(old.reference.scale)
-    potential = build_from_config(parse_config({**info.config, "elements": every}), AtomicReference(every, None, scale))
+    config_of_model = parse_config({**info.config, "elements": every, **_shorter(info.config, frames)})
+    potential = build_from_config(config_of_model, AtomicReference(every, None, scale))
     rows = [old.elements.index(number) if number in old.elements else -1 for number in every]
     carried = {
         name: _carry(tensor, old.state_dict()[name], rows)
@@ -59,6 +64,26 @@ def start_from(
     _freeze(potential, config.freeze)
     mode = references.mode if config.new_references else "of the model"
     return potential, References(energies, mode, constant=constant)
+
+
+def repulsion_distances(frames: Sequence[Frame]) -> dict[str, float]:
+    """Shortest distances of structures by pair of elements, as the option of the model has them, Å."""
+    return {pair_name(*pair): _down(distance) for pair, distance in shortest_by_pair(frames).items()}
+
+
+def _down(distance: float) -> float:
+    """Four decimals, never more than it was: the repulsion vanishes at the distances of the data."""
+    return float(np.floor(1e4 * distance) / 1e4)
+
+
+def _shorter(config: Mapping[str, Any], frames: Sequence[Frame]) -> dict[str, Any]:
+    """The repulsion must not act on the new structures either: the shorter distance of each pair holds."""
+    if config.get("repulsion", "none") == "none":
+        return {}
+    distances = dict(config["repulsion_distances"])
+    for name, distance in repulsion_distances(frames).items():
+        distances[name] = min(distance, distances.get(name, distance))
+    return {"repulsion_distances": distances}
 
 
 def _beyond_network(potential: Potential, frames: Sequence[Frame]) -> list[Frame]:

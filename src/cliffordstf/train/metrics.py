@@ -63,6 +63,7 @@ def compute_metrics(evaluation: Evaluation) -> dict[str, Any]:
     """
     return {
         **_label_metrics(evaluation),
+        **_spread_metrics(evaluation),
         "force_cosine_by_magnitude": _by_magnitude(evaluation),
         "energy_within_threshold": _within(evaluation, forces=False),
         "energy_and_forces_within_threshold": _within(evaluation, forces=True),
@@ -121,6 +122,8 @@ def select_structures(evaluation: Evaluation, chosen: NDArray[np.int64]) -> Eval
         numbers=evaluation.numbers[atoms],
         baseline_energy=evaluation.baseline_energy[chosen],
         reference_energy=None if references is None else references[chosen],
+        energy_std=None if evaluation.energy_std is None else evaluation.energy_std[chosen],
+        forces_std=None if evaluation.forces_std is None else evaluation.forces_std[atoms],
     )
 
 
@@ -143,6 +146,28 @@ def _label_metrics(evaluation: Evaluation) -> dict[str, Any]:
         **_force_metrics(evaluation),
         **_stress_metrics(evaluation),
     }
+
+
+def _spread_metrics(evaluation: Evaluation) -> dict[str, Any]:
+    """Mean spread of an ensemble, and how well it ranks the errors of the forces; nothing for one model."""
+    if evaluation.energy_std is None or evaluation.forces_std is None:
+        return {}
+    spread = np.linalg.norm(evaluation.forces_std, axis=1)
+    error = np.linalg.norm(evaluation.forces - evaluation.force_labels, axis=1)
+    known = np.isfinite(spread) & np.isfinite(error)
+    return {
+        "energy_std_mev": float(evaluation.energy_std.mean()) * MEV,
+        "force_std_mev_per_a": float(spread.mean()) * MEV,
+        "force_std_error_correlation": _rank_correlation(spread[known], error[known]),
+    }
+
+
+def _rank_correlation(first: FloatArray, second: FloatArray) -> float | None:
+    """Spearman's coefficient; None where it is not defined."""
+    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    ranks = [np.argsort(np.argsort(values)).astype(np.float64) for values in (first, second)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def _energy_metrics(evaluation: Evaluation) -> dict[str, Any]:

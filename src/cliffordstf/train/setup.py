@@ -27,7 +27,7 @@ from cliffordstf.train import parallel
 from cliffordstf.train.choices import Choice, batch_plan, model_choices, run_choices, sample
 from cliffordstf.train.config import TrainConfig
 from cliffordstf.train.divide import InMemory, Splits, load_splits
-from cliffordstf.train.finetune import start_from
+from cliffordstf.train.finetune import repulsion_distances, start_from
 
 
 def label_coverage(frames: Sequence[Frame]) -> dict[str, int]:
@@ -239,7 +239,28 @@ def _build(
     if "average_neighbours" not in options and hasattr(built, "average_neighbours"):
         reason = f"mean number of neighbours within {cutoff:g} Å"
         choices.append(Choice("model.average_neighbours", built.average_neighbours, reason))
+    if built.repulsion != "none" and not built.repulsion_distances:
+        distances = repulsion_distances(frames)
+        choices.append(Choice("model.repulsion_distances", distances, "shortest distances of the training set, Å"))
+        built = built.model_copy(update={"repulsion_distances": distances})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         reference = AtomicReference(elements, references.energies, scale, references.constant)
-        return build_from_config(built, reference), choices
+        potential = build_from_config(built, reference)
+    _start_at_mean(potential, frames, references)
+    return potential, choices
+
+
+def _start_at_mean(potential: Potential, frames: Sequence[Frame], references: References) -> None:
+    """Let the energies of the untrained model be right on average.
+
+    Beyond isolated atoms that were not fitted there is the energy of all bonds, about 5 eV per atom: a network would
+    need many steps to learn this one number.
+    """
+    bias = getattr(potential.model, "energy_bias", None)
+    labelled = [frame for frame in frames if frame.has_energy]
+    if bias is None or not labelled:
+        return
+    residuals = [(float(f.energy or 0.0) - references.of(f)) / references.shares(f) for f in labelled]
+    with torch.no_grad():
+        bias.fill_(float(np.median(residuals)) / float(potential.reference.scale))

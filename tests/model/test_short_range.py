@@ -126,6 +126,19 @@ def test_training_gradients_see_the_floor(tmp_path):
     torch.testing.assert_close(restored.predict(close_pairs()[0]).forces, model.predict(close_pairs()[0]).forces)
 
 
+def test_hessians_include_the_repulsion():
+    model, structure, step = potential("default", channels=8), close_pairs()[0], 1e-4
+    hessian = model.hessian(structure)
+    shift = np.zeros((4, 3))
+    shift[1, 2] = step
+    above, below = (
+        model.predict(Structure(structure.numbers, structure.positions + sign * shift)).forces.numpy()
+        for sign in (1, -1)
+    )
+    np.testing.assert_allclose(hessian[1, 2], -(above - below) / (2 * step), rtol=1e-4, atol=1e-2)
+    assert np.abs(hessian - potential("default", channels=8, repulsion="none").hessian(structure)).max() > 10
+
+
 def test_direct_forces_get_the_repulsion():
     model = potential("paper/full")
     close = model.predict(dimer(8, 8, 0.4)).forces

@@ -94,14 +94,14 @@ def test_numbers_that_are_not_finite():
         check(atoms)
 
 
-def test_a_committee_that_disagrees():
+def test_an_ensemble_that_disagrees():
     members = [cliffordstf.build("default/small", elements=["H", "O"], seed=seed, channels=8) for seed in range(2)]
     atoms = molecule("H2O")
     calculator = Calculator(members)
     calculator.get_forces(atoms)
     spread = calculator.uncertainty["max_force_std"]
     run_md(atoms.copy(), calculator, MDSettings(steps=1, guards=Guards(max_force_std=spread * 10)))
-    with pytest.raises(SimulationError, match=r"stopped at step 0 \(0 ps\): the committee disagrees by"):
+    with pytest.raises(SimulationError, match=r"stopped at step 0 \(0 ps\): the standard deviation of the ensemble"):
         run_md(atoms.copy(), calculator, MDSettings(steps=1, guards=Guards(max_force_std=spread * 0.99)))
     with pytest.raises(ConfigError, match="needs a calculator with two or more models"):
         run_md(atoms.copy(), Calculator(members[0]), MDSettings(steps=1, guards=Guards(max_force_std=1.0)))

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from cliffordstf.cli.options import AddModel
 from cliffordstf.cli.reading import (
+    MODEL,
     print_sources,
     print_warnings,
     read_options,
@@ -39,7 +40,7 @@ from cliffordstf.train.metrics import compute_metrics
 
 @with_reading_options
 def eval_command(
-    model: Annotated[str, typer.Argument(help="Model file, run folder or name of a shipped model.")],
+    model: Annotated[str, typer.Argument(help=MODEL)],
     files: Annotated[
         list[str],
         typer.Argument(

@@ -1,24 +1,29 @@
 """`cliffordstf md`: molecular dynamics."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from cliffordstf.cli.options import Dispersion
+from cliffordstf.cli.options import AddModel, Dispersion
+from cliffordstf.cli.reading import MODEL, STRUCTURE, read_one, with_reading_options
 from cliffordstf.errors import ConfigError
 from cliffordstf.integrations.ase import Calculator
-from cliffordstf.integrations.files import read_structure
 from cliffordstf.simulate.guards import Guards
 from cliffordstf.simulate.md import run_md
 from cliffordstf.simulate.settings import MDResult, MDSettings
 
 
+@with_reading_options
 def md(
-    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
-    file: Annotated[Path, typer.Argument(help="Structure in any format that ASE reads; its velocities are kept.")],
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    file: Annotated[
+        list[str],
+        typer.Argument(help=f"{STRUCTURE}; its velocities are kept.", metavar="FILE [data.KEY=VALUE...]"),
+    ],
+    reading: dict[str, Any] | None = None,
     ensemble: Annotated[Literal["nve", "nvt", "npt"], typer.Option(help="What is held constant.")] = "nvt",
     temperature: Annotated[float, typer.Option(help="K.")] = 300.0,
     pressure: Annotated[float, typer.Option(help="GPa, for npt.")] = 0.0,
@@ -34,9 +39,8 @@ def md(
     restart: Annotated[Path, typer.Option(help="File to go on from.")] = Path("md.restart.npz"),
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the restart file.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the files of an earlier run.")] = False,
-    committee: Annotated[
-        list[str] | None, typer.Option(help="A further model; repeat it to make an ensemble of potentials.")
-    ] = None,
+    add_model: AddModel = None,
+    committee: Annotated[list[str] | None, typer.Option(hidden=True, help="The former name of --add-model.")] = None,
     max_force: Annotated[float, typer.Option(help="Stop when a force passes this, eV/Å.")] = 100.0,
     max_force_std: Annotated[
         float | None, typer.Option(help="Stop when the standard deviation of the ensemble passes this, eV/Å.")
@@ -65,8 +69,10 @@ def md(
     )
     if not (resume or overwrite):
         _refuse_to_overwrite(trajectory, log, restart)
-    atoms = read_structure(file, index)
-    calculator = Calculator([model, *(committee or [])], dtype=dtype, device=device, skin=skin, dispersion=d3)
+    atoms = read_one(file, reading or {}, index)
+    calculator = Calculator(
+        [model, *(add_model or []), *(committee or [])], dtype=dtype, device=device, skin=skin, dispersion=d3
+    )
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(f"{ensemble} at {temperature:g} K", total=steps)

@@ -13,14 +13,15 @@ from ase.stress import full_3x3_to_voigt_6_stress
 from rich.console import Console
 from rich.progress import Progress
 
-from cliffordstf.cli.options import AddModel
-from cliffordstf.cli.reading import FILES, read, read_options, split_arguments, with_reading_options
+from cliffordstf.cli.options import AddModel, Dispersion
+from cliffordstf.cli.reading import FILES, MODEL, read, read_options, split_arguments, with_reading_options
 from cliffordstf.data.batch import make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.files import write_atomically
 from cliffordstf.integrations.ase import DTYPES, inference_device
+from cliffordstf.integrations.dispersion import D3
 from cliffordstf.integrations.files import without_labels
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.potential import Potential, Prediction
@@ -29,7 +30,7 @@ from cliffordstf.model.shipped import open_ensemble
 
 @with_reading_options
 def predict(
-    model: Annotated[str, typer.Argument(help="Model file, run folder or name of a shipped model.")],
+    model: Annotated[str, typer.Argument(help=MODEL)],
     files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILES... [data.KEY=VALUE...]")],
     reading: dict[str, Any] | None = None,
     out: Annotated[Path, typer.Option(help="extxyz file to write.")] = Path("predicted.extxyz"),
@@ -41,6 +42,7 @@ def predict(
     atoms_per_batch: Annotated[
         int, typer.Option(min=1, help="Structures evaluated at once have up to this many atoms.")
     ] = 512,
+    d3: Dispersion = None,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
 ) -> None:
@@ -54,6 +56,7 @@ def predict(
         raise ConfigError("give at least one file with structures.")
     potential, _ = open_ensemble([model, *(add_model or [])])
     potential = potential.to(device=inference_device(device), dtype=DTYPES[dtype]).eval().requires_grad_(False)
+    dispersion = None if d3 is None else D3(d3)
     frames = read(names, read_options(reading or {}, overrides), None, keep_atoms=True).frames
     for frame in frames:  # before anything is computed
         _check_elements(potential, frame.structure)
@@ -62,7 +65,7 @@ def predict(
         with Progress(console=Console(stderr=True), transient=True) as progress, target.open("w") as stream:
             task = progress.add_task("predicting", total=len(frames))
             for part in batches([frame.structure for frame in frames], atoms_per_batch):
-                write(stream, predicted(potential, frames[part], prefix), format="extxyz")
+                write(stream, predicted(potential, frames[part], prefix, dispersion), format="extxyz")
                 progress.advance(task, part.stop - part.start)
 
     write_atomically(out, write_to)
@@ -85,13 +88,16 @@ def batches(structures: Sequence[Structure], most_atoms: int) -> Iterator[slice]
     yield slice(start, len(structures))
 
 
-def predicted(potential: Potential | Ensemble, frames: Sequence[Frame], prefix: str | None = None) -> list[Atoms]:
+def predicted(
+    potential: Potential | Ensemble, frames: Sequence[Frame], prefix: str | None = None, dispersion: D3 | None = None
+) -> list[Atoms]:
     """Structures with the results of a potential.
 
     Args:
         potential: One, or several as an ensemble.
         frames: With `atoms`.
         prefix: Of the names of results, which then stand beside everything that was there; None replaces labels.
+        dispersion: Is added.
     """
     batch = make_batch([frame.structure for frame in frames], potential.cutoff)
     batch = batch.to(potential.species_of_number.device)
@@ -101,6 +107,8 @@ def predicted(potential: Potential | Ensemble, frames: Sequence[Frame], prefix: 
     for index, frame in enumerate(frames):
         assert frame.atoms is not None
         results = _results(prediction, index, slice(int(ends[index]) - len(frame.structure), int(ends[index])))
+        if dispersion is not None:
+            _add(results, dispersion, frame.structure)
         labelled.append(_replaced(frame.atoms, results) if prefix is None else _beside(frame.atoms, results, prefix))
     return labelled
 
@@ -117,6 +125,14 @@ def _results(prediction: Prediction, index: int, atoms: slice) -> dict[str, Any]
         results["energy_std"] = float(prediction.energy_std[index])
         results["forces_std"] = prediction.forces_std[atoms].cpu().numpy()
     return results
+
+
+def _add(results: dict[str, Any], dispersion: D3, structure: Structure) -> None:
+    found = dispersion.evaluate(structure)
+    results["energy"] += found.energy
+    results["forces"] = results["forces"] + found.forces
+    if "stress" in results and found.stress is not None:
+        results["stress"] = results["stress"] + full_3x3_to_voigt_6_stress(found.stress)
 
 
 def _replaced(atoms: Atoms, results: dict[str, Any]) -> Atoms:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from ase import Atoms
 from rich.console import Console
 from rich.markup import escape
 
@@ -15,12 +16,15 @@ from cliffordstf.data.load import Loaded, load_frames
 from cliffordstf.data.options import ReadOptions
 from cliffordstf.data.readers import Source
 from cliffordstf.errors import ConfigError
+from cliffordstf.integrations.files import read_structure
 from cliffordstf.options import parse_options
 from cliffordstf.train.config import merged, nested, option_hint, option_paths
 from cliffordstf.train.foreign import find_option
 
 PANEL = "Reading data files"
 
+MODEL = "Model file, run folder or name of a shipped model."
+STRUCTURE = "File with the structure, in any format that 'train' reads, or CIF, POSCAR, … as ASE reads them"
 FILES = "Data files, folders or patterns with * in quotes; data.…=VALUE sets an option of reading."
 
 
@@ -133,6 +137,20 @@ def read(
         print_sources(console.print, loaded.sources)
         print_warnings(console, loaded.warnings)
     return loaded
+
+
+def read_one(arguments: Sequence[str], reading: Mapping[str, Any], index: int) -> Atoms:
+    """The structure that a simulation starts from, with velocities and constraints.
+
+    Args:
+        arguments: A file, and options of reading as `data.…=VALUE`.
+        reading: Options of reading from flags.
+        index: Of the structure in the file.
+    """
+    files, overrides = split_arguments(arguments)
+    if len(files) != 1:
+        raise ConfigError(f"give one file with the structure, not {len(files)}; --index picks one of its structures.")
+    return read_structure(files[0], index, read_options(reading, overrides))
 
 
 def source_lines(sources: Sequence[Source]) -> list[str]:

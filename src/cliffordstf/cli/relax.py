@@ -1,26 +1,29 @@
 """`cliffordstf relax`: bring a structure to a minimum of the energy."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from ase import Atoms
 from rich.console import Console
 from rich.progress import Progress
 
-from cliffordstf.cli.options import Dispersion
+from cliffordstf.cli.options import AddModel, Dispersion
+from cliffordstf.cli.reading import MODEL, STRUCTURE, read_one, with_reading_options
 from cliffordstf.files import write_atomically
 from cliffordstf.integrations.ase import Calculator
-from cliffordstf.integrations.files import read_structure
 from cliffordstf.simulate.output import append_frame, frozen
 from cliffordstf.simulate.relax import RelaxResult, RelaxSettings
 from cliffordstf.simulate.relax import relax as run_relax
 from cliffordstf.simulate.stress import components
 
 
+@with_reading_options
 def relax(
-    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
-    file: Annotated[Path, typer.Argument(help="Structure in any format that ASE reads.")],
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    file: Annotated[list[str], typer.Argument(help=f"{STRUCTURE}.", metavar="FILE [data.KEY=VALUE...]")],
+    reading: dict[str, Any] | None = None,
+    add_model: AddModel = None,
     out: Annotated[Path, typer.Option(help="extxyz file for the relaxed structure.")] = Path("relaxed.extxyz"),
     trajectory: Annotated[Path | None, typer.Option(help=".traj or .extxyz file for every step.")] = None,
     optimizer: Annotated[Literal["fire", "lbfgs", "bfgs"], typer.Option(help="How to go downhill.")] = "lbfgs",
@@ -37,8 +40,8 @@ def relax(
 ) -> None:
     """Relax a structure of FILE; exit 1 if FMAX is not reached within STEPS."""
     settings = RelaxSettings(optimizer, fmax, steps, cell, pressure, trajectory)
-    atoms = read_structure(file, index)
-    calculator = Calculator(model, dtype=dtype, device=device, dispersion=d3)
+    atoms = read_one(file, reading or {}, index)
+    calculator = Calculator([model, *(add_model or [])], dtype=dtype, device=device, dispersion=d3)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("relaxing", total=steps)
 

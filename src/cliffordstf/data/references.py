@@ -157,9 +157,8 @@ def _least_squares(frames: Sequence[Frame], elements: Sequence[int], pooling: Po
     warnings: list[str] = []
     if fit.rank < len(elements):
         warnings.append(
-            f"the {len(frames)} structures have only {fit.rank} independent compositions for {len(elements)} elements: "
-            "the fitted isolated-atom energies are right in sum but not one by one, so do not compare energies across "
-            "compositions that are not in the data; give reference energies or isolated atoms for that."
+            f"the data have only {fit.rank} independent compositions for {len(elements)} elements, so fitted "
+            "isolated-atom energies are right in sum only; give data.reference to compare other compositions."
         )
     if fit.rank == len(frames) > 1:
         warnings.append(

@@ -70,9 +70,7 @@ def _copies(potential: "Potential", structure: Structure, count: int) -> Batch:
 def _gradient(potential: "Potential", batch: Batch) -> tuple[Tensor, Tensor]:
     """Gradient of the energy, eV/Å, (atoms, 3), with its graph, and the positions that it depends on."""
     positions = batch.positions.clone().requires_grad_(True)
-    output = potential.model(batch.with_geometry(positions, batch.cell), potential.species_of_number[batch.numbers])
-    # Reference energies and constants have no gradient.
-    energy = output.atom_energies.double().sum() * potential.reference.scale
+    energy = potential.bonding_energies(batch.with_geometry(positions, batch.cell)).sum()
     if potential.pooling == "mean":
         energy = energy * (batch.size / len(batch.numbers))
     # Without any edge the energy does not depend on the positions.

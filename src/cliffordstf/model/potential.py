@@ -158,6 +158,15 @@ class Potential(nn.Module):
             result_forces = None if result_forces is None else result_forces.detach()
         return Prediction(energy, atom_energies, result_forces, result_stress)
 
+    def bonding_energies(self, batch: Batch) -> Tensor:
+        """Atomic energies beyond isolated atoms, eV, (atoms,), as a graph that leads to the positions of the batch."""
+        species = self.species_of_number[batch.numbers]
+        limits = self._limits(batch, species)
+        energies: Tensor = self.model(self._shown(batch, limits), species).atom_energies.double() * self.reference.scale
+        if limits is not None and self.short_range is not None:
+            energies = energies + self.short_range.energies(batch, species, limits)
+        return energies
+
     def _limits(self, batch: Batch, species: Tensor) -> Tensor | None:
         """Distances below which the repulsion acts, (pairs,); None without one, or where every pair is farther."""
         if self.short_range is None:

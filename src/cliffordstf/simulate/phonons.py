@@ -80,7 +80,7 @@ def _supercell_matrix(supercell: Matrix) -> Any:
     given = np.asarray(supercell)
     matrix = np.diag(given) if given.shape == (3,) else given
     is_whole = matrix.shape == (3, 3) and np.array_equal(matrix, np.round(matrix))
-    if not is_whole or abs(np.linalg.det(matrix)) < 0.5:
+    if not is_whole or np.linalg.det(matrix) < 0.5:
         raise ConfigError(
             f"supercell={supercell} must be three repeats above zero or a (3, 3) matrix of whole numbers with a volume, for "
             "example (2, 2, 2)."

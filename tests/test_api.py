@@ -45,7 +45,7 @@ def test_train_evaluate_predict_with_paths_and_with_atoms(clusters, tmp_path):
 
 
 def test_mistakes_are_clear(clusters, tmp_path):
-    with pytest.raises(ConfigError, match="there is no option 'lr'; here it is 'optimizer.learning_rate'"):
+    with pytest.raises(ConfigError, match=r"there is no option 'lr'; here it is 'optimizer.learning_rate'"):
         cliffordstf.train(clusters, lr=1e-3)
     with pytest.raises(ConfigError, match="one structure was given where a list"):
         cliffordstf.train(ase.io.read(clusters, 0))

@@ -3,6 +3,7 @@
 import json
 import re
 
+import ase.build
 import ase.io
 import numpy as np
 import pytest
@@ -275,3 +276,18 @@ def test_errors_of_files(tmp_path):
     result = RUNNER.invoke(app, ["eval", "ethanol-gfn2"])
     assert result.exit_code == 2
     assert isinstance(RUNNER.invoke(app, ["train", "a.xyz", "b.yaml", "c.yaml"]).exception, ConfigError)
+
+
+def test_dispersion_in_predictions_and_velocities_of_a_database(tmp_path):
+    atoms = ase.build.molecule("CH3CH2OH")
+    atoms.set_momenta(np.random.default_rng(0).normal(size=(9, 3)))
+    ase.io.write(tmp_path / "start.db", atoms)
+    plain, added = tmp_path / "plain.extxyz", tmp_path / "added.extxyz"
+    run("predict", "rmd17-ethanol", tmp_path / "start.db", "--out", plain)
+    run("predict", "rmd17-ethanol", tmp_path / "start.db", "--out", added, "--d3", "pbe")
+    difference = ase.io.read(added).get_potential_energy() - ase.io.read(plain).get_potential_energy()
+    assert -0.5 < difference < -0.05  # D3 of ethanol with PBE
+    run("md", "rmd17-ethanol", tmp_path / "start.db", "--ensemble", "nve", "--steps", "2", "--interval", "1",
+        "--trajectory", tmp_path / "t.traj", "--log", tmp_path / "l.csv", "--restart", tmp_path / "r.npz")  # fmt: skip
+    first = (tmp_path / "l.csv").read_text().splitlines()[1].split(",")
+    assert float(first[3]) == pytest.approx(atoms.get_kinetic_energy())

@@ -35,7 +35,7 @@ def test_frames_are_written(app, tmp_path):
     ]
     result = RUNNER.invoke(app, ["H2O", *options])
     assert result.exit_code == 0, result.output
-    assert "4 frames and 2 free atoms" in result.output
+    assert "4 frames and 2 isolated atoms" in result.output
     assert "eV/atom" in result.output
     frames = read(out, ":")
     assert [frame.info.get("temperature_K") for frame in frames] == [None, None, 300, 300, 500, 500]

@@ -3,10 +3,12 @@
 import json
 import zlib
 
+import ase.io
 import h5py
 import lmdb
 import numpy as np
 import pytest
+from ase import Atoms
 from ase.units import Bohr, GPa, Hartree
 
 from cliffordstf.data.neighbours import edge_vectors, neighbour_list
@@ -200,3 +202,33 @@ def test_aselmdb_rows_come_in_the_order_of_their_ids(tmp_path):
         transaction.put(b"3", b"damaged")
     with pytest.raises(DataError, match=r"a\.aselmdb has a damaged row under id 3"):
         read_frames(path)
+
+
+@pytest.mark.parametrize("element", ["Si", "Li"])
+def test_gpa_read_as_electronvolts_is_noticed(real_data, tmp_path, element):
+    frames, _ = read_frames(real_data / "mlearn" / f"{element}_training.json")
+    images = []
+    for frame in frames:
+        atoms = Atoms(frame.structure.numbers, frame.structure.positions, cell=frame.structure.cell, pbc=True)
+        atoms.info["stress"] = np.nan_to_num(frame.stress) / GPa
+        images.append(atoms)
+    ase.io.write(tmp_path / "gpa.extxyz", images)
+    text = "if they are in GPa, kbar or bar, set the unit of stress"
+    assert any(text in warning for warning in read_frames(tmp_path / "gpa.extxyz")[1].warnings)
+    right = read_frames(tmp_path / "gpa.extxyz", Units(stress="GPa"))
+    assert not any(text in warning for warning in right[1].warnings)
+    np.testing.assert_allclose(right[0][0].stress, np.nan_to_num(frames[0].stress), atol=1e-9)
+
+
+def test_units_of_stress_and_forces(tmp_path):
+    atoms = Atoms("Cu2", positions=[[0, 0, 0], [0, 0, 2]], cell=np.eye(3) * 4, pbc=True)
+    atoms.info["stress"] = np.eye(3) * 100.0
+    atoms.arrays["forces"] = np.ones((2, 3))
+    ase.io.write(tmp_path / "a.extxyz", [atoms])
+    units = {"bar": 1e-4 * GPa, "-kbar": -0.1 * GPa, "GPa": GPa, "Hartree/bohr³": Hartree / Bohr**3}
+    for name, factor in units.items():
+        frame = read_frames(tmp_path / "a.extxyz", Units(stress=name))[0][0]
+        assert frame.stress[0, 0] == pytest.approx(100 * factor)
+    frame = read_frames(tmp_path / "a.extxyz", Units(energy="Hartree", forces="Hartree/bohr"))[0][0]
+    assert frame.forces[0, 0] == pytest.approx(Hartree / Bohr)
+    assert read_frames(tmp_path / "a.extxyz", Units(energy="Hartree"))[0][0].forces[0, 0] == pytest.approx(Hartree)

@@ -1,3 +1,4 @@
+import doctest
 import gc
 import tracemalloc
 
@@ -11,6 +12,7 @@ from ase.calculators.fd import calculate_numerical_forces, calculate_numerical_s
 
 import cliffordstf
 from cliffordstf.errors import ConfigError, ModelFileError, StructureError, UnknownElementError
+from cliffordstf.integrations import ase as ase_module
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model import inference
@@ -132,6 +134,26 @@ def test_committee_mean_and_spread(tmp_path):
     }
     assert largest > 1e-4
     assert single[0].uncertainty == {}
+
+
+def test_the_hessian_of_an_ensemble_is_the_mean_in_the_shape_that_ase_has():
+    members = [cliffordstf.build("default/small", elements=ELEMENTS, seed=seed, channels=8) for seed in range(2)]
+    atoms = molecule("H2O")
+    calculator = Calculator(members, dtype="float32")
+    with pytest.raises(ConfigError, match=r"seen no atoms yet; call get_hessian\(atoms\)"):
+        calculator.get_hessian()
+    found = calculator.get_hessian(atoms)
+    assert found.shape == (9, 9)
+    expected = np.mean([member.hessian(atoms) for member in members], axis=0).reshape(9, 9)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert np.abs(expected - members[0].hessian(atoms).reshape(9, 9)).max() > 1e-2
+    calculator.get_forces(atoms)
+    np.testing.assert_array_equal(calculator.get_hessian(), found)
+
+
+def test_the_example_is_right():
+    assert doctest.testmod(ase_module).failed == 0
+    assert doctest.testmod(ase_module).attempted > 3
 
 
 def test_a_single_atom_and_a_molecule_without_cell(potential):

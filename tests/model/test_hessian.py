@@ -24,6 +24,9 @@ POTENTIALS = {
     "default/small": lambda: build("default/small"),
     "paper/full": lambda: build("paper/full", forces="conservative", channels=8, hidden=8, layers=2),
     "paper/stf2": lambda: build("paper/stf2", forces="conservative", channels=8, hidden=8, layers=2),
+    "repulsion": lambda: build(
+        "default/small", channels=8, repulsion="zbl", repulsion_distances={"H-O": 1.3, "Si-Si": 2.6}
+    ),
     "mean": lambda: build("default/small", channels=8, pooling="mean"),
 }
 

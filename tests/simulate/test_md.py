@@ -184,6 +184,77 @@ def test_nvt_reaches_its_temperature_and_the_seed_decides():
     assert not np.allclose(first.positions, other.positions)
 
 
+def npt(folder: Path, steps: int = 12, interval: int = 5, **changes: object) -> MDSettings:
+    files = {"log": folder / "log.csv", "restart": folder / "restart.npz"}
+    return MDSettings("npt", steps=steps, timestep=2.0, seed=3, pressure=2.0, interval=interval, **files, **changes)
+
+
+def test_npt_logs_the_box_and_reports_means_over_every_step(tmp_path):
+    atoms = copper()
+    seen: list[tuple[float, float, float]] = []
+
+    def measure(*_: int) -> None:
+        kinetic = 2 * atoms.get_kinetic_energy() / (3 * atoms.get_volume())
+        pressure = (kinetic - atoms.get_stress()[:3].mean()) / units.GPa
+        grams = atoms.get_masses().sum() * 1.66053906660e-24
+        seen.append((atoms.get_volume(), grams / (atoms.get_volume() * 1e-24), pressure))
+
+    start = copper()
+    result = run_md(atoms, EMT(), npt(tmp_path), on_step=measure)
+    table = rows(tmp_path / "log.csv")
+    assert list(table[0])[-3:] == ["volume_a3", "density_g_cm3", "pressure_gpa"]
+    assert [row["step"] for row in table] == [0, 5, 10, 12]
+    for row, expected in zip(table[1:], (seen[4], seen[9], seen[11]), strict=True):
+        assert [row[name] for name in list(row)[-3:]] == pytest.approx(expected, rel=1e-7)
+    first = [table[0][name] for name in list(table[0])[-3:]]
+    assert first[0] == pytest.approx(start.get_volume())
+    means = (result.mean_volume, result.mean_density, result.mean_pressure)
+    assert means == pytest.approx(np.mean([first, *seen], axis=0), rel=1e-7)
+    assert means != pytest.approx(np.mean([list(row.values())[-3:] for row in table], axis=0), rel=1e-6)
+    assert 8.5 < result.mean_density < 9.5
+
+
+def test_the_box_is_logged_through_a_resumed_run(tmp_path):
+    for folder in ("whole", "parts"):
+        (tmp_path / folder).mkdir()
+    run_md(copper(), EMT(), npt(tmp_path / "whole", 20))
+    run_md(copper(), EMT(), npt(tmp_path / "parts", 10))
+    run_md(copper(), EMT(), npt(tmp_path / "parts", 20, resume=True))
+    assert (tmp_path / "whole/log.csv").read_text() == (tmp_path / "parts/log.csv").read_text()
+
+
+def test_rows_of_a_log_without_the_box_are_kept_when_a_run_is_resumed(tmp_path):
+    run_md(copper(), EMT(), npt(tmp_path, 10))
+    log = tmp_path / "log.csv"
+    earlier = [line.rsplit(",", 3)[0] for line in log.read_text().splitlines()]
+    log.write_text("\n".join([*earlier, "11,0.0"]))
+    run_md(copper(), EMT(), npt(tmp_path, 20, resume=True))
+    lines = log.read_text().splitlines()
+    assert lines[1:4] == [f"{line},nan,nan,nan" for line in earlier[1:]]
+    table = rows(log)
+    assert [row["step"] for row in table] == [0, 5, 10, 15, 20]
+    assert np.isfinite(table[-1]["pressure_gpa"])
+    log.write_text("a,b\n1,2\n")
+    with pytest.raises(SimulationError, match="no column 'step'; move it away"):
+        run_md(copper(), EMT(), npt(tmp_path, 30, resume=True))
+
+
+@pytest.mark.parametrize("ensemble", ["nve", "nvt"])
+def test_the_other_ensembles_compute_no_stress(ensemble, tmp_path):
+    class Counting(EMT):
+        asked = 0
+
+        def get_stress(self, atoms: Atoms | None = None) -> np.ndarray:
+            self.asked += 1
+            return super().get_stress(atoms)
+
+    calculator = Counting()
+    result = run_md(copper(), calculator, MDSettings(ensemble, steps=3, log=tmp_path / "log.csv"))
+    assert calculator.asked == 0
+    assert list(rows(tmp_path / "log.csv")[0])[-1] == "temperature_k"
+    assert result.mean_volume is result.mean_density is result.mean_pressure is None
+
+
 def test_npt_lets_the_cell_follow_the_pressure():
     volumes = {}
     for pressure in (0.0, 20.0):
@@ -229,7 +300,7 @@ def test_fixed_atoms_stay(potential):
     assert not np.allclose(atoms.positions[2:], start[2:])
 
 
-def test_committee_spread_is_logged(tmp_path):
+def test_the_spread_of_an_ensemble_is_logged(tmp_path):
     members = [cliffordstf.build("default/small", elements=["H", "O"], seed=seed, channels=8) for seed in range(2)]
     calculator = Calculator(members)
     run_md(molecule("H2O"), calculator, MDSettings(steps=3, interval=1, log=tmp_path / "log.csv"))

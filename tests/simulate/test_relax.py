@@ -86,11 +86,11 @@ def test_a_perfect_crystal_in_a_strained_cell_is_not_converged_with_it():
 def test_forces_on_fixed_atoms_do_not_count():
     atoms = bulk("Cu", cubic=True)
     atoms.rattle(0.2, seed=0)
-    atoms.set_constraint(FixAtoms([0]))
+    atoms.set_constraint(FixAtoms([0, 1]))
     result = relax(atoms, EMT(), RelaxSettings(fmax=0.01))
     assert result.converged
     assert result.max_force < 0.01
-    assert np.linalg.norm(atoms.get_forces(apply_constraint=False)[0]) >= 0
+    assert np.linalg.norm(atoms.get_forces(apply_constraint=False)[:2], axis=1).min() > 0.1
 
 
 def test_residual_stress_and_pressure():

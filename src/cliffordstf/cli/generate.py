@@ -28,7 +28,9 @@ def generate(
     equilibration: Annotated[float, typer.Option(help="fs before the first frame.")] = 500.0,
     friction: Annotated[float, typer.Option(help="Coupling to the thermostat, 1/fs.")] = 0.01,
     tolerance: Annotated[float, typer.Option(help="Å; frames whose distances differ by less are duplicates.")] = 0.01,
-    isolated_atoms: Annotated[bool, typer.Option("--isolated-atoms", help="Add an isolated atom of every element.")] = False,
+    isolated_atoms: Annotated[
+        bool, typer.Option("--isolated-atoms", help="Add an isolated atom of every element.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Decides every random number.")] = 0,
 ) -> None:
     """Sample structures with GFN2-xTB and write them with energies (eV) and forces (eV/Å)."""
@@ -54,7 +56,9 @@ def generate(
     samples = [frame for frame in made if frame.info.get("config_type") != "IsolatedAtom"]
     energies = np.array([frame.get_potential_energy() / len(frame) for frame in samples])
     forces = np.concatenate([np.linalg.norm(frame.get_forces(), axis=1) for frame in samples])
-    console.print(f"{len(samples)} frames" + (f" and {len(made) - len(samples)} isolated atoms" if isolated_atoms else ""))
+    console.print(
+        f"{len(samples)} frames" + (f" and {len(made) - len(samples)} isolated atoms" if isolated_atoms else "")
+    )
     console.print(f"energy          {energies.mean():.4f} ± {energies.std():.4f} eV/atom")
     console.print(f"force           {forces.mean():.3f} eV/Å on average, {forces.max():.2f} eV/Å at most")
     console.print(f"written to {out}")

@@ -36,8 +36,8 @@ class Calculator(AseCalculator):
         dtype: Precision the models compute in; `float64` for relaxations and vibrations, `float32` is faster.
         device: A torch device, for example `cpu` or `cuda`.
         skin: Å, margin of the neighbour list; see `SkinList`.
-        dispersion: Functional whose D3(BJ) dispersion is added to energy, forces and stress, for example `pbe`; for models
-            trained on energies without dispersion. Needs `pip install 'cliffordstf[d3]'`.
+        dispersion: Functional whose D3(BJ) dispersion is added to energy, forces and stress, for example `pbe`; for
+            models trained on energies without dispersion. Needs `pip install 'cliffordstf[d3]'`.
 
     Attributes:
         potentials: The members, copied, in `dtype` on `device`.

@@ -110,7 +110,8 @@ class D3:
             found: dict[str, Any] = action(self._model(structure))
         except RuntimeError as error:
             raise StructureError(
-                f"D3 cannot be computed for {structure.name} ({error}); check the structure for atoms that are too close."
+                f"D3 cannot be computed for {structure.name} ({error}); check the structure for atoms that are too "
+                "close."
             ) from None
         return found
 
@@ -127,8 +128,8 @@ class D3:
             model = self._interface.DispersionModel(np.array([number, number]), pair)
             if float(model.get_dispersion(self._parameters, grad=False)["energy"]) == 0.0:
                 raise UnknownElementError(
-                    f"{structure.name} holds {symbol(int(number))}, for which D3 has no coefficients; leave the dispersion "
-                    "out."
+                    f"{structure.name} holds {symbol(int(number))}, for which D3 has no coefficients; leave the "
+                    "dispersion out."
                 )
 
 

@@ -31,8 +31,8 @@ class Guards:
         max_temperature: K; by default ten times the target temperature plus 1000 K.
         min_distance: Å, shortest distance between two atoms.
         min_covalent: Shortest distance as a share of the sum of covalent radii; the larger of the two limits holds.
-        max_force_std: eV/Å, limit on `Calculator.uncertainty["max_force_std"]` of an ensemble of potentials; None for no
-            limit.
+        max_force_std: eV/Å, limit on `Calculator.uncertainty["max_force_std"]` of an ensemble of potentials; None for
+            no limit.
     """
 
     max_force: float = 100.0

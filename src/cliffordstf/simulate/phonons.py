@@ -22,6 +22,7 @@ def phonons(
     supercell: Matrix = (2, 2, 2),
     displacement: float = 0.01,
     symmetrize: bool = True,
+    symprec: float = 1e-5,
 ) -> "Phonopy":
     """Force constants of a crystal, ready for band structures, densities of states and thermal properties.
 
@@ -29,13 +30,15 @@ def phonons(
     Γ point is cheaper by `cliffordstf.simulate.vibrations`.
 
     Args:
-        atoms: Relaxed unit cell, periodic in three directions. Bands are those of its primitive cell.
+        atoms: Relaxed unit cell, periodic in three directions. If a smaller cell makes the same crystal, q points are
+            those of that one, `phonon.primitive`.
         calculator: Any ASE calculator.
-        supercell: Repeats along the lattice vectors, or a (3, 3) matrix of whole numbers. It should be wider than twice the
-            range of the interactions.
+        supercell: Repeats along the lattice vectors, or a (3, 3) matrix of whole numbers. It should be wider than twice
+            the range of the interactions.
         displacement: Å.
         symmetrize: Impose the acoustic sum rule and the symmetry of the force constants, which displacements fulfil
             approximately.
+        symprec: Å, how far atoms may be from symmetric positions; a relaxed cell may need 1e-3.
 
     Returns:
         A `phonopy.Phonopy` with force constants in eV/Å² and frequencies in THz.
@@ -47,7 +50,7 @@ def phonons(
         >>> from ase.build import bulk
         >>> from ase.calculators.emt import EMT
         >>> phonon = phonons(bulk("Cu", a=3.59), EMT(), (3, 3, 3))
-        >>> phonon.run_mesh((4, 4, 4), is_gamma_center=True)
+        >>> _ = phonon.run_mesh((4, 4, 4), is_gamma_center=True)
         >>> bool(6 < phonon.mesh.frequencies.max() < 9)  # THz
         True
     """
@@ -58,14 +61,17 @@ def phonons(
         )
     if not displacement > 0:
         raise ConfigError(f"displacement={displacement} must be a length in Å above zero, for example 0.01.")
-    phonopy_class, cell_class = _phonopy()
-    cell = cell_class(
+    cells, phonopy_class = _phonopy()
+    cell = cells.PhonopyAtoms(
         symbols=atoms.get_chemical_symbols(),
         scaled_positions=atoms.get_scaled_positions(),
         cell=atoms.cell.array,
         masses=atoms.get_masses(),
     )
-    phonon = phonopy_class(cell, supercell_matrix=matrix, primitive_matrix="auto")
+    primitive = cells.guess_primitive_matrix(cell, symprec)
+    if abs(np.linalg.det(primitive)) > 0.99:
+        primitive = np.eye(3)  # other lattice vectors of the same cell would only change the names of q points
+    phonon = phonopy_class(cell, supercell_matrix=matrix, primitive_matrix=primitive, symprec=symprec)
     phonon.generate_displacements(distance=displacement)
     at_rest = _forces(phonon.supercell, calculator)
     displaced = [_forces(structure, calculator) for structure in phonon.supercells_with_displacements]
@@ -82,8 +88,8 @@ def _supercell_matrix(supercell: Matrix) -> Any:
     is_whole = matrix.shape == (3, 3) and np.array_equal(matrix, np.round(matrix))
     if not is_whole or np.linalg.det(matrix) < 0.5:
         raise ConfigError(
-            f"supercell={supercell} must be three repeats above zero or a (3, 3) matrix of whole numbers with a volume, for "
-            "example (2, 2, 2)."
+            f"supercell={supercell} must be three repeats above zero or a (3, 3) matrix of whole numbers; "
+            "for example, give (2, 2, 2)."
         )
     return matrix.astype(np.int64)
 
@@ -95,11 +101,12 @@ def _forces(structure: Any, calculator: AseCalculator) -> FloatArray:
 
 
 def _phonopy() -> tuple[Any, Any]:
+    """The module of cells, and the class of calculations."""
     try:
         from phonopy import Phonopy  # noqa: PLC0415 - an optional package
-        from phonopy.structure.atoms import PhonopyAtoms  # noqa: PLC0415
+        from phonopy.structure import cells  # noqa: PLC0415
     except ImportError:
         raise ConfigError(
             "phonons need the package phonopy, which is not installed: pip install 'cliffordstf[phonopy]'."
         ) from None
-    return Phonopy, PhonopyAtoms
+    return cells, Phonopy

@@ -71,8 +71,8 @@ class RelaxResult:
         max_displacement: Å, farthest that an atom moved.
         seconds: Wall-clock time, s.
         cell_gradient: eV per atom, see `cliffordstf.simulate.cell.cell_gradient`; None if the cell was held.
-        stress: eV/Å³ in Voigt order, positive under tension, (6,); None without a volume or where the calculator gives no
-            stress.
+        stress: eV/Å³ in Voigt order, positive under tension, (6,); None without a volume or where the calculator gives
+            no stress.
         target_pressure: GPa, that the cell was relaxed to; 0 if the cell was held.
     """
 

@@ -137,7 +137,7 @@ def test_a_failure_there_is_told_here(there, distant, tmp_path):
         distant.name, distant.labels, distant.config.model_copy(update={"model": {"preset": "distant", "x": 1}})
     )
     outcome = Sweep(tmp_path / "results", tmp_path / "work").run([Placed(wrong)], lambda _: None)
-    assert "the peer 'distant' has no option 'x'" in outcome.failed["distant-seed0"]
+    assert "there is no option 'model.x'" in outcome.failed["distant-seed0"]
 
 
 def test_the_command_line_hands_jobs_over(there, clusters, tmp_path):

@@ -71,6 +71,11 @@ def test_a_job_that_fails_leaves_the_others_alone(sweep, cells, options):
     said.clear()
     assert list(sweep.run([bad, cells[0]], said.append, since=started).failed) == ["bad"]
     assert said == ["1/2 bad: failed in another process", f"2/2 {cells[0].name}: done before"]
+    # A start that failed left nothing, so another run may have the name; one that began keeps it.
+    folder = sweep.work / "bad"
+    assert not (folder / "config.yaml").exists()
+    folder.mkdir(exist_ok=True)
+    (folder / "config.yaml").write_text(to_yaml(bad.config), encoding="utf-8")
     assert sweep.run([Cell("bad", {}, cells[1].config)], said.append).failed["bad"].endswith("recipe differently.")
 
 

@@ -1,9 +1,11 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
+from ase.calculators.calculator import Calculator
 from ase.calculators.emt import EMT
 from ase.calculators.lj import LennardJones
 from ase.constraints import FixAtoms
@@ -12,7 +14,7 @@ from ase.io import read
 from ase.units import GPa
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.simulate.relax import RelaxSettings, relax
+from cliffordstf.simulate.relax import RelaxSettings, _optimizer, relax
 
 
 @pytest.mark.parametrize("optimizer", ["fire", "lbfgs", "bfgs"])
@@ -161,3 +163,34 @@ def test_mistakes_are_explained():
         RelaxSettings(fmax=0)
     with pytest.raises(ConfigError, match="its cell cannot be relaxed"):
         relax(molecule("CO2"), EMT(), RelaxSettings(cell=True))
+
+
+class Wavy(Calculator):
+    """An energy of the volume alone that curves downwards in places, as of a model that was hardly trained."""
+
+    implemented_properties = ["energy", "forces", "stress"]  # noqa: RUF012 - as ASE has it
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=()):
+        super().calculate(atoms, properties, system_changes)
+        volume, count = self.atoms.get_volume(), len(self.atoms)
+        x = (4 * volume / count) ** (1 / 3) - 3.5
+        slope = 24 * x + 1.2 * np.cos(40 * x)
+        energy = 12 * x**2 + 0.03 * np.sin(40 * x)
+        of_volume = slope * (x + 3.5) / (3 * volume)
+        pressure = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+        self.results = {
+            "energy": count * energy,
+            "forces": np.zeros((count, 3)),
+            "stress": count * of_volume * pressure,
+        }
+
+
+def test_the_automatic_optimizer_passes_downward_curvature():
+    atoms = bulk("Cu", cubic=True, a=3.61) * (3, 3, 3)
+    settings = RelaxSettings(cell=True, fmax=0.01, steps=200)
+    found = relax(atoms, Wavy(), settings)
+    assert found.converged
+    stalled = relax(bulk("Cu", cubic=True, a=3.61) * (3, 3, 3), Wavy(), replace(settings, optimizer="lbfgs"))
+    assert not stalled.converged
+    sizes = [_optimizer(RelaxSettings(cell=cell), atoms) for cell in (True, False) for atoms in (200, 201)]
+    assert sizes == ["bfgs", "fire", "bfgs", "lbfgs"]

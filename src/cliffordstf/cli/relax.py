@@ -26,7 +26,10 @@ def relax(
     add_model: AddModel = None,
     out: Annotated[Path, typer.Option(help="extxyz file for the relaxed structure.")] = Path("relaxed.extxyz"),
     trajectory: Annotated[Path | None, typer.Option(help=".traj or .extxyz file for every step.")] = None,
-    optimizer: Annotated[Literal["fire", "lbfgs", "bfgs"], typer.Option(help="How to go downhill.")] = "lbfgs",
+    optimizer: Annotated[
+        Literal["auto", "fire", "lbfgs", "bfgs"],
+        typer.Option(help="Optimizer; auto: bfgs up to 200 atoms, else fire with --cell and lbfgs without."),
+    ] = "auto",
     fmax: Annotated[
         float, typer.Option(help="Largest force at the end, eV/Å; with --cell also eV per atom on the cell.")
     ] = 0.01,

@@ -1,7 +1,7 @@
 """The baseline of every table: a constant energy per element, zero forces, zero stress."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,11 @@ class Baseline:
 
 
 def fit_baseline(
-    frames: Sequence[Frame], elements: Sequence[int] = (), pooling: Pooling = "sum", relative: bool = False
+    frames: Sequence[Frame],
+    elements: Sequence[int] = (),
+    pooling: Pooling = "sum",
+    relative: bool = False,
+    references: Mapping[int, float] | None = None,
 ) -> Baseline:
     """The baseline of a data set.
 
@@ -68,6 +72,8 @@ def fit_baseline(
         elements: Atomic numbers that get an energy beside those of the structures: what is likely for them.
         pooling: Of the model.
         relative: Energies are relative to something already, such as adsorption energies: one constant for all.
+        references: Isolated-atom energies, eV by atomic number, that the fit starts from. They decide what the
+            compositions leave open, such as the energy of an element that occurs in other structures only.
 
     Example:
         >>> from cliffordstf import datasets
@@ -85,9 +91,14 @@ def fit_baseline(
     energies = np.array([frame.energy for frame in bonded], dtype=np.float64)
     if relative:
         return Baseline(dict.fromkeys(every, 0.0), float(np.mean(energies)), pooling, PER_STRUCTURE)
-    fit = fit_composition(bonded, every, pooling)
+    known = {number: (references or {}).get(number, 0.0) for number in every}
+    start = composition_matrix(bonded, every) @ np.array(list(known.values()))
+    if pooling == "mean":
+        start = start / [len(frame.structure) for frame in bonded]
+    rest = [replace(frame, energy=energy) for frame, energy in zip(bonded, (energies - start).tolist(), strict=True)]
+    fit = fit_composition(rest, every, pooling)
     if fit.rank == len(bonded) > 1:
         # A fit without an error to speak of would be no baseline.
         sizes = [len(frame.structure) for frame in bonded] if pooling == "sum" else np.ones(len(bonded))
         return Baseline(dict.fromkeys(every, float(np.mean(energies / sizes))), pooling=pooling, kind=PER_ATOM)
-    return Baseline(fit.energies, pooling=pooling)
+    return Baseline({number: known[number] + fit.energies[number] for number in every}, pooling=pooling)

@@ -20,8 +20,10 @@ from cliffordstf.simulate.settings import check_trajectory
 from cliffordstf.simulate.stress import in_gpa, potential_stress
 from cliffordstf.text import did_you_mean
 
-OptimizerName = Literal["fire", "lbfgs", "bfgs"]
+OptimizerName = Literal["auto", "fire", "lbfgs", "bfgs"]
 OPTIMIZERS: dict[str, Any] = {"fire": FIRE, "lbfgs": LBFGS, "bfgs": BFGS}
+MOST_FOR_BFGS = 200
+"""Atoms; beyond these BFGS, which diagonalises a matrix of all coordinates, takes longer than the forces."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,9 @@ class RelaxSettings:
     """Settings of a relaxation, checked when made.
 
     Attributes:
-        optimizer: `fire` (robust far from a minimum), `lbfgs` or `bfgs` (faster near one).
+        optimizer: `bfgs` (few steps, robust), `lbfgs` (the same for many atoms, but it may stall where the energy curves
+            downwards, as along the volume of a stretched crystal), `fire` (many steps, robust far from a minimum), or
+            `auto`: bfgs up to 200 atoms; beyond, fire with the cell and lbfgs without.
         fmax: eV/Å, largest force on an atom at the end; with `cell` also the largest gradient of the cell, eV per atom,
             see `cliffordstf.simulate.cell.cell_gradient`.
         steps: Most steps to take.
@@ -38,7 +42,7 @@ class RelaxSettings:
         trajectory: `.traj` or `.extxyz` file for every step, or None.
     """
 
-    optimizer: OptimizerName = "lbfgs"
+    optimizer: OptimizerName = "auto"
     fmax: float = 0.01
     steps: int = 500
     cell: bool = False
@@ -49,8 +53,8 @@ class RelaxSettings:
         object.__setattr__(self, "trajectory", None if self.trajectory is None else Path(self.trajectory))
         if self.optimizer not in get_args(OptimizerName):
             raise ConfigError(
-                f"there is no optimizer '{self.optimizer}'{did_you_mean(self.optimizer, OPTIMIZERS)}; choose fire, "
-                "lbfgs or bfgs."
+                f"there is no optimizer '{self.optimizer}'{did_you_mean(self.optimizer, OPTIMIZERS)}; choose auto, "
+                "fire, lbfgs or bfgs."
             )
         if not self.fmax > 0 or not self.steps >= 0:
             raise ConfigError(f"fmax={self.fmax} must be above zero and steps={self.steps} must not be negative.")
@@ -131,7 +135,7 @@ def relax(
     before = atoms.get_positions()
     trajectory = TrajectoryFile(settings.trajectory) if settings.trajectory is not None else None
     target = cell_filter(atoms, settings.pressure) if settings.cell else atoms
-    optimizer = OPTIMIZERS[settings.optimizer](target, logfile=None)
+    optimizer = OPTIMIZERS[_optimizer(settings, len(atoms))](target, logfile=None)
 
     def observe() -> None:
         if trajectory is not None:
@@ -154,6 +158,14 @@ def relax(
         stress=stress,
         target_pressure=settings.pressure,
     )
+
+
+def _optimizer(settings: RelaxSettings, atoms: int) -> str:
+    if settings.optimizer != "auto":
+        return settings.optimizer
+    if atoms <= MOST_FOR_BFGS:
+        return "bfgs"
+    return "fire" if settings.cell else "lbfgs"
 
 
 def _run(optimizer: Any, atoms: Atoms, settings: RelaxSettings) -> None:

@@ -155,7 +155,7 @@ def prepare(config: TrainConfig, memory: InMemory | None = None) -> Setup:
     plan = batch_plan(config, splits.train)
     if config.threads != "auto":
         torch.set_num_threads(config.threads)
-    baseline = fit_baseline(splits.train, elements, pooling, relative=references.mode == "mean")
+    baseline = fit_baseline(splits.train, elements, pooling, references.mode == "mean", references.energies)
     described = None if config.finetune is None or parent is None else _describe_parent(config.finetune.model, parent)
     choices = [*run_choices(config, splits.train, plan), *choices]
     return Setup(splits, train, valid, test, plan, references, baseline, potential, choices, described)

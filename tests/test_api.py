@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cliffordstf
+from cliffordstf import api
 from cliffordstf.errors import ConfigError, DataError
 
 SMALL = {"model": {"preset": "default/small", "channels": 4}, "epochs": 2, "data__valid": 4}
@@ -65,8 +66,15 @@ def test_everything_is_exported_and_documented():
     for name in cliffordstf.__all__:
         thing = getattr(cliffordstf, name)
         assert thing.__doc__ or isinstance(thing, str | dict), name
-    for name in ("train", "evaluate", "predict", "load"):
-        assert ">>>" in getattr(cliffordstf, name).__doc__
+    for function in (api.train, cliffordstf.evaluate, cliffordstf.predict, cliffordstf.load):
+        assert ">>>" in function.__doc__
+
+
+def test_the_package_that_is_called_stays_a_package():
+    import cliffordstf.train.config as config  # noqa: PLC0415, PLR0402 - the form that a function in its place would break
+
+    assert callable(cliffordstf.train)
+    assert cliffordstf.train.config is config
 
 
 def _modules():

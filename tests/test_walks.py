@@ -11,7 +11,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 PAGE = (Path(__file__).parents[1] / "docs" / "walks.md").read_text(encoding="utf-8")
-SHORTER = (("--budget 3min", "--budget 12s"), ("--budget 1min", "--budget 5s"), ("--steps 2000", "--steps 200"))
+SHORTER = (("--budget 3min", "steps=500"), ("--budget 1min", "steps=100"), ("--steps 2000", "--steps 200"))
 
 
 def test_every_block_runs_as_it_stands(tmp_path, monkeypatch, capsys, recwarn):

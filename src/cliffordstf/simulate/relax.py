@@ -31,9 +31,9 @@ class RelaxSettings:
     """Settings of a relaxation, checked when made.
 
     Attributes:
-        optimizer: `bfgs` (few steps, robust), `lbfgs` (the same for many atoms, but it may stall where the energy curves
-            downwards, as along the volume of a stretched crystal), `fire` (many steps, robust far from a minimum), or
-            `auto`: bfgs up to 200 atoms; beyond, fire with the cell and lbfgs without.
+        optimizer: `bfgs` (few steps, robust), `lbfgs` (the same for many atoms, but it may stall where the energy
+            curves downwards along the volume), `fire` (many steps, robust far from a minimum), or `auto`: bfgs up to
+            200 atoms; beyond, fire with the cell and lbfgs without.
         fmax: eV/Å, largest force on an atom at the end; with `cell` also the largest gradient of the cell, eV per atom,
             see `cliffordstf.simulate.cell.cell_gradient`.
         steps: Most steps to take.

@@ -6,13 +6,14 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.family import FamilyConfig, family_config
-from cliffordstf.options import Options, parse_options
+from cliffordstf.model.options import AnyModelOptions
+from cliffordstf.options import parse_options
 from cliffordstf.text import did_you_mean
 
 Forces = Literal["conservative", "direct"]
 
 
-class CommonConfig(Options):
+class CommonConfig(AnyModelOptions):
     """What every profile has."""
 
     elements: tuple[int, ...] = Field(
@@ -21,17 +22,6 @@ class CommonConfig(Options):
     cutoff: float = Field(gt=0, description="Radius of the neighbourhood, Å.")
     channels: int = Field(ge=1, description="Channels of every track.")
     layers: int = Field(ge=1, description="Message-passing layers.")
-    pooling: Literal["sum", "mean"] = Field(
-        "sum", description="A structure's value is the sum of its atoms' (energies), or their mean (a gap, a dipole)."
-    )
-    repulsion: Literal["none", "zbl"] = Field(
-        "none",
-        description="zbl: nuclear repulsion (Ziegler, Biersack, Littmark) below the shortest distances of the data, "
-        "where the network is shown a distance that no longer falls; exactly zero beyond.",
-    )
-    repulsion_distances: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        {}, description="Distances by pair of elements below which it acts, Å, such as {H-O: 0.85}; found when trained."
-    )
 
 
 class PaperConfig(CommonConfig):

@@ -11,17 +11,18 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from torch import nn
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.options import Options, parse_options
+from cliffordstf.model.options import AnyModelOptions
+from cliffordstf.options import parse_options
 from cliffordstf.text import did_you_mean
 
 
-class FamilyConfig(Options):
+class FamilyConfig(AnyModelOptions):
     """What every family has; each adds its hyper-parameters."""
 
     profile: Literal["family"] = "family"
@@ -32,17 +33,6 @@ class FamilyConfig(Options):
     cutoff: float = Field(5.0, gt=0, description="Radius of the neighbourhood, Å.")
     average_neighbours: float = Field(
         15.0, gt=0, description="Typical number of neighbours; families that do not normalise their sums ignore it."
-    )
-    pooling: Literal["sum", "mean"] = Field(
-        "sum", description="A structure's value is the sum of its atoms' (energies), or their mean (a gap, a dipole)."
-    )
-    repulsion: Literal["none", "zbl"] = Field(
-        "none",
-        description="zbl: nuclear repulsion (Ziegler, Biersack, Littmark) below the shortest distances of the data, "
-        "where the network is shown a distance that no longer falls; exactly zero beyond.",
-    )
-    repulsion_distances: dict[str, Annotated[float, Field(gt=0)]] = Field(
-        {}, description="Distances by pair of elements below which it acts, Å, such as {H-O: 0.85}; found when trained."
     )
 
 

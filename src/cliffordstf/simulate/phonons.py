@@ -26,8 +26,8 @@ def phonons(
 ) -> "Phonopy":
     """Force constants of a crystal, ready for band structures, densities of states and thermal properties.
 
-    Forces of the undisplaced supercell are taken off, so that a small residual force does no harm. For a small cell the
-    Γ point is cheaper by `cliffordstf.simulate.vibrations`.
+    Forces of the undisplaced supercell are subtracted, so that a small residual force does no harm. For a small cell
+    the Γ point is cheaper by `cliffordstf.simulate.vibrations`.
 
     Args:
         atoms: Relaxed unit cell, periodic in three directions. If a smaller cell makes the same crystal, q points are

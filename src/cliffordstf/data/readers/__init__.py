@@ -6,11 +6,11 @@ from pathlib import Path
 
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.options import READ_AUTO, ReadOptions
+from cliffordstf.data.plausibility import implausible
 from cliffordstf.data.readers.convert import NO_LABEL, resolve_units, to_frames
 from cliffordstf.data.readers.detect import expand, find_reader
 from cliffordstf.data.readers.labels import choose_labels, missing_labels
 from cliffordstf.data.readers.paths import distinct_names
-from cliffordstf.data.readers.plausibility import implausible
 from cliffordstf.data.readers.record import Contents, Source
 from cliffordstf.data.units import AUTO, AUTO_KEYS, AUTO_UNITS, LabelKeys, Units
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError

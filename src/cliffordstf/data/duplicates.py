@@ -12,7 +12,7 @@ from cliffordstf.data.structure import FloatArray, Structure
 
 SAME = 1e-4
 """Å: how much an average distance between atoms may differ; files are often written with six decimals."""
-REACH = 6.0
+REACH = 5.0
 """Å: how far the surroundings of an atom are compared in a periodic structure."""
 ROWS = 256
 """Atoms whose distances to all others are found at once: one by one is slow, all is too much for large molecules."""
@@ -83,13 +83,15 @@ def _sums(structure: Structure, is_element: FloatArray) -> FloatArray:
 def _periodic_sums(structure: Structure, is_element: FloatArray) -> FloatArray:
     edges = neighbour_list(structure, REACH, check=False)
     distances = np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
-    values = np.stack(
-        [REACH * (1 - (distances / REACH) ** 2) ** 3, (REACH - distances) ** 2 * distances / REACH], axis=1
-    )
-    sums = np.zeros((len(structure), 2, is_element.shape[1]))
-    for term in range(2):
-        np.add.at(sums[:, term], edges.receivers, values[:, term, None] * is_element[edges.senders])
-    return sums.reshape(len(structure), -1)
+    terms = (REACH * (1 - (distances / REACH) ** 2) ** 3, (REACH - distances) ** 2 * distances / REACH)
+    count = len(structure)
+    # Element by element: many times as fast as adding up rows of a matrix.
+    columns = [
+        np.bincount(edges.receivers[ends], weights=term[ends], minlength=count)
+        for ends in (is_element[edges.senders].T > 0)
+        for term in terms
+    ]
+    return np.stack(columns, axis=1)
 
 
 def marks(frames: Sequence[Frame]) -> list[Mark]:

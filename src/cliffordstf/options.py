@@ -27,6 +27,10 @@ class Options(BaseModel):
         except ValidationError as error:
             raise ConfigError(explain(error, type(self), values)) from None
 
+    def __hash__(self) -> int:
+        """Options may hold mappings, whose text stands for them."""
+        return hash(self.model_dump_json())
+
     # Options inside others are checked together with these, so that an error has the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 

@@ -219,9 +219,9 @@ def test_unknown_names_and_options_are_one_clear_error():
         ConfigError, match=r"there is no peer 'mace-l4' \(did you mean 'mace-l[123]'\?\); choose one of"
     ):
         zoo.build("mace-l4", ELEMENTS)
-    with pytest.raises(ConfigError, match=r"the peer 'painn' has no option 'chanels' \(did you mean 'channels'\?\)\."):
+    with pytest.raises(ConfigError, match=r"there is no option 'model.chanels' \(did you mean 'channels'\?\)\."):
         zoo.build("painn", ELEMENTS, chanels=3)
-    with pytest.raises(ConfigError, match="option 'layers' of the peer 'schnet': input should be greater than"):
+    with pytest.raises(ConfigError, match="option 'model.layers' is 0, but it must be a whole number of at least 1"):
         zoo.build("schnet", ELEMENTS, layers=0)
 
 

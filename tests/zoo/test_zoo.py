@@ -221,7 +221,7 @@ def test_unknown_names_and_options_are_one_clear_error():
         zoo.build("mace-l4", ELEMENTS)
     with pytest.raises(ConfigError, match=r"there is no option 'model.chanels' \(did you mean 'channels'\?\)\."):
         zoo.build("painn", ELEMENTS, chanels=3)
-    with pytest.raises(ConfigError, match="option 'model.layers' is 0, but it must be a whole number of at least 1"):
+    with pytest.raises(ConfigError, match=r"option 'model.layers' is 0, but it must be a whole number of at least 1"):
         zoo.build("schnet", ELEMENTS, layers=0)
 
 

@@ -9,6 +9,7 @@ from cliffordstf.algebra.repulsion import COULOMB, floored, repulsion, switch
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import kernel_name
+from cliffordstf.model.compiled import batch_tensors, program_state, trace
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.train.config import load_config
@@ -183,3 +184,16 @@ def test_bad_distances_are_one_clear_error():
         potential(pooling="mean")
     with pytest.raises(ConfigError, match="repulsion' is 'zlb', but it must be 'none' or 'zbl'"):
         potential(repulsion="zlb")
+
+
+def test_traced_graphs_include_the_repulsion():
+    """What torch.compile and torch.export get: no branch on the distances, so one graph serves close and far pairs."""
+    model = potential("default", channels=16)
+    close, far = close_pairs()[0], random_cluster(ELEMENTS, atoms=4, seed=3, spacing=2.0)
+    graph = trace(model, model.batch(far))
+    for structure in (close, far):
+        batch = model.batch(structure)
+        energy, _, forces = graph(program_state(model), batch_tensors(batch))
+        plain = model.predict(structure)
+        torch.testing.assert_close(energy, plain.energy, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(forces, plain.forces, rtol=1e-8, atol=1e-8)

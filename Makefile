@@ -25,7 +25,7 @@ help:
 	@echo "make bench-molecule3d  DATA=folder data/raw of Molecule3D: gaps"
 	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
-	@echo "make tables  every table of docs again, from the result files"
+	@echo "make tables  every table of docs and the figure of the README again, from the result files"
 	@echo "make clean   remove the environment and caches"
 
 setup: $(STAMP)
@@ -183,6 +183,7 @@ tables: $(STAMP)
 		--paper-layout --out docs/paper-tables.md > /dev/null
 	$(BIN)/cliffordstf bench table --results results/speed --out docs/speed-measured.md > /dev/null
 	$(BIN)/cliffordstf bench table --results results/speed --paper-layout --out docs/wall-clock.md > /dev/null
+	$(BIN)/python docs/figures.py
 
 clean:
 	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache

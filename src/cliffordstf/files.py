@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from cliffordstf.errors import FileWriteError
 
 try:
@@ -35,10 +37,9 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {path}: {error.strerror or error}; check the folder and the disk."
-        ) from error
+    except (OSError, SafetensorError) as error:  # safetensors reports a full disk as an error of its own
+        reason = getattr(error, "strerror", None) or error
+        raise FileWriteError(f"cannot write {path}: {reason}; check the folder and the disk.") from error
 
 
 def write_json(path: Path, values: Any) -> None:

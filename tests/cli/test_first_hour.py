@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import ase.build
 import ase.io
@@ -10,10 +11,14 @@ import pytest
 import yaml
 from ase import units
 from ase.calculators.singlepoint import SinglePointCalculator
+from rich.console import Console
+from safetensors import SafetensorError
 from typer.testing import CliRunner
 
 from cliffordstf.cli.main import app
-from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
+from cliffordstf.cli.screen import Printer
+from cliffordstf.errors import CliffordSTFError, ConfigError, DataError, FileWriteError
+from cliffordstf.files import write_atomically
 from cliffordstf.model.file import load_model, read_info
 from cliffordstf.model.shipped import open_model
 
@@ -291,3 +296,31 @@ def test_dispersion_in_predictions_and_velocities_of_a_database(tmp_path):
         "--trajectory", tmp_path / "t.traj", "--log", tmp_path / "l.csv", "--restart", tmp_path / "r.npz")  # fmt: skip
     first = (tmp_path / "l.csv").read_text().splitlines()[1].split(",")
     assert float(first[3]) == pytest.approx(atoms.get_kinetic_energy())
+
+
+def test_a_folder_that_cannot_be_written_and_a_full_disk_are_one_sentence(clusters, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    text = failure("train", clusters, "--out", tmp_path / "file" / "run", "model.channels=4", "epochs=1")
+    assert text.startswith(f"cannot write {tmp_path}/file/run/config.yaml: ")
+    with pytest.raises(FileWriteError, match=r"cannot write /dev/full/m: .*; check the folder and the disk"):
+        write_atomically(Path("/dev/full/m"), lambda _: None)
+
+    def full(_: Path) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with pytest.raises(FileWriteError, match="No space left on device"):
+        write_atomically(tmp_path / "m", full)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clusters.extxyz", "file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_log_that_cannot_be_written_does_not_end_a_training(tmp_path, capsys):
+    show = Printer(Console(width=100))
+    (tmp_path / "train.log").symlink_to("/dev/full")
+    show.open(tmp_path)
+    show("a line")
+    show("another")
+    show.close()
+    printed = capsys.readouterr().out
+    assert printed.count("train.log ends here: No space left on device") == 1
+    assert "another" in printed

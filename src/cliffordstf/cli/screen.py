@@ -1,5 +1,6 @@
 """What a training run shows: tables before it, a bar and a few lines during it; the log file holds all of it."""
 
+import contextlib
 import time
 from collections import Counter
 from pathlib import Path
@@ -40,11 +41,16 @@ class Printer:
 
     def log(self, *values: Any, **options: Any) -> None:
         """Print to the log file only."""
-        if self._log is None or self._stream is None:
+        if self._stream is None:
             self._earlier.append((values, options))
+        if self._log is None or self._stream is None:
             return
-        self._log.print(*values, **{**options, "soft_wrap": True})
-        self._stream.flush()
+        try:
+            self._log.print(*values, **{**options, "soft_wrap": True})
+            self._stream.flush()
+        except OSError as error:  # a full disk is found by the checkpoint; the log must not end a training
+            self._log = None
+            self.console.print(f"[yellow]warning:[/] {LOG} ends here: {error.strerror or error}", soft_wrap=True)
 
     def open(self, directory: Path) -> None:
         """Begin, or go on with, the log file of a run."""
@@ -58,7 +64,8 @@ class Printer:
     def close(self) -> None:
         """Close the log file."""
         if self._stream is not None:
-            self._stream.close()
+            with contextlib.suppress(OSError):  # what could not be written is given up
+                self._stream.close()
         self._stream = self._log = None
 
 

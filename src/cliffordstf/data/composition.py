@@ -151,7 +151,9 @@ def _damped(rows: FloatArray, values: FloatArray, elements: Sequence[int]) -> tu
     width = _widened(rows, plain, width, scatter)
     stacked = np.vstack([rows * width / scatter, np.eye(len(elements))])
     target = np.concatenate([rest / scatter, np.zeros(len(elements))])
-    return prior + width * np.linalg.lstsq(stacked, target, rcond=None)[0], prior, width
+    found = prior + width * np.linalg.lstsq(stacked, target, rcond=None)[0]
+    # Damping must not move the mean: the shares of the elements add up to one, so the same shift of all restores it.
+    return found + float(np.mean(values - rows @ found)), prior, width
 
 
 def _widened(rows: FloatArray, plain: FloatArray, width: FloatArray, scatter: float) -> FloatArray:

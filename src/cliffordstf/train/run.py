@@ -14,7 +14,7 @@ from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.duplicates import Mark
 from cliffordstf.denormals import without_denormals
 from cliffordstf.errors import ConfigError
-from cliffordstf.files import write_json
+from cliffordstf.files import write_atomically, write_json
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
@@ -200,8 +200,12 @@ class _Outputs:
 
     def open(self) -> None:
         """Make the folder; from here on the run has begun."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / CONFIG).write_text(to_yaml(self.config), encoding="utf-8")
+        text = to_yaml(self.config)
+
+        def write(target: Path) -> None:
+            target.write_text(text, encoding="utf-8")
+
+        write_atomically(self.directory / CONFIG, write)
         self.loggers = open_loggers(self.config.loggers, self.directory, self.config.model_dump(mode="json"))
 
     def step(self, progress: Progress, share: float, loss: float) -> None:

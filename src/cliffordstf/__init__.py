@@ -12,11 +12,12 @@ from cliffordstf.allocator import keep_freed_memory
 from cliffordstf.api import evaluate, predict
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.structure import Structure
+from cliffordstf.engine.prediction import Prediction
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError, UnknownElementError
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.model.build import build, build_from_config
 from cliffordstf.model.ensemble import Ensemble
-from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import PRESETS
 from cliffordstf.model.shipped import load
 from cliffordstf.version import __version__

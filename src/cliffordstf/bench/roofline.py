@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels.native.convolution import EdgeConvolution, frame_cost
+from cliffordstf.kernels.native.convolution import EdgeConvolution
 from cliffordstf.kernels.plan import EdgePlan
+from cliffordstf.kernels.tables import frame_cost
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.potential import Potential
 

@@ -1,20 +1,33 @@
 """The multilinear maps that carry the model's cost, each behind one signature."""
 
 from cliffordstf.kernels.edges import EdgeIndex
-from cliffordstf.kernels.operator import differentiate, wants
+from cliffordstf.kernels.native.attention import attention_weights, can_weigh
+from cliffordstf.kernels.native.muon import can_update, update_matrices
 from cliffordstf.kernels.ops import (
+    activation,
     edge_convolution,
     edge_factored,
     edge_trilinear,
+    embedding,
     kernel_name,
     node_bilinear,
-    one_node,
-    plain_pytorch,
+    pair_geometry,
     scalar_gate,
     take,
     track_linear,
 )
-from cliffordstf.kernels.plan import AS_IT_IS, EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
+from cliffordstf.kernels.plan import (
+    AS_IT_IS,
+    EdgePath,
+    EdgePlan,
+    GatePlan,
+    LinearPlan,
+    LinearTerm,
+    NodePath,
+    NodePlan,
+    use_plain_pytorch,
+)
+from cliffordstf.kernels.symbol import Recording, ScheduleError, Step, Symbol, ValueShape
 
 __all__ = [
     "AS_IT_IS",
@@ -26,16 +39,25 @@ __all__ = [
     "LinearTerm",
     "NodePath",
     "NodePlan",
-    "differentiate",
+    "Recording",
+    "ScheduleError",
+    "Step",
+    "Symbol",
+    "ValueShape",
+    "activation",
+    "attention_weights",
+    "can_update",
+    "can_weigh",
     "edge_convolution",
     "edge_factored",
     "edge_trilinear",
+    "embedding",
     "kernel_name",
     "node_bilinear",
-    "one_node",
-    "plain_pytorch",
+    "pair_geometry",
     "scalar_gate",
     "take",
     "track_linear",
-    "wants",
+    "update_matrices",
+    "use_plain_pytorch",
 ]

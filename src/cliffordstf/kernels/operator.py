@@ -5,72 +5,42 @@ An operator maps input tensors to one output tensor. Its `backward` is again a m
 `torch.export` traces, three registered custom operators do, which tracing sees as opaque calls.
 """
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from cliffordstf.kernels.replay import add
-
-Role = Literal["feature", "geometry", "parameter"]
-Wanted = Literal["all", "geometry", "parameter"]
 Tensors = Sequence[Tensor]
 Maybe = Tensor | None
 
-THIRD_DERIVATIVE = "the compiled kernels have two derivatives; for a third one run with CLIFFORDSTF_KERNELS=reference."
-"""What is said to whoever asks for it."""
+THIRD_DERIVATIVE = "the compiled kernels have two derivatives; for a third one use engine='reference'."
+"""Error message for a third derivative."""
 
 
-class _State:
-    """What `differentiate` promised; one for all threads, because autograd may walk the graph on another one."""
+def used_gradients(node: Any, needs: Sequence[bool]) -> list[bool]:
+    """Which gradients the running backward pass goes on to use, of those that require one.
 
-    wanted: Wanted = "all"
+    Autograd calls for the gradient of every input that requires one: that of weights also where only forces are
+    computed. The pass itself knows which nodes come next.
 
-
-@contextmanager
-def differentiate(wanted: Wanted) -> Iterator[None]:
-    """Promise that derivatives are needed only with respect to the geometry, or only with respect to the parameters.
-
-    Autograd asks an operator for the gradient of every input that requires one, also when nobody wants the result: the
-    forces do not need the gradient of the weights, and the gradient of the loss does not need that of the positions.
+    Args:
+        node: Context of a function whose `backward` is running.
+        needs: For each of its tensors, in their order, whether it requires a gradient.
     """
-    previous, _State.wanted = _State.wanted, wanted
+    return [need and _is_executed(following[0]) for need, following in zip(needs, node.next_functions, strict=True)]
+
+
+def _is_executed(node: Any) -> bool:
+    if node is None:
+        return False
     try:
-        yield
-    finally:
-        _State.wanted = previous
-
-
-def wants(kind: Literal["geometry", "parameter"]) -> bool:
-    """Whether derivatives with respect to the geometry, or to parameters, are needed right now."""
-    return _State.wanted in ("all", kind)
-
-
-class _Records(Protocol):
-    def run(self, operator: "Operator", inputs: Tensors, context: Tensors) -> Tensor: ...
-
-
-class _Recorder(threading.local):
-    """Who writes down the operators that this thread calls, if anybody."""
-
-    current: _Records | None = None
-
-    @contextmanager
-    def of(self, program: _Records) -> Iterator[None]:
-        """Let a program write them down."""
-        previous, self.current = self.current, program
-        try:
-            yield
-        finally:
-            self.current = previous
-
-
-recorder = _Recorder()
+        executed: bool = torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # a leaf whose gradient `autograd.grad` was called for
+        return True
+    return executed
 
 
 class Plan(Protocol):
@@ -93,12 +63,10 @@ class Operator:
     Attributes:
         kind: Name of the class in the registry.
         plan_type: Class of its plan.
-        roles: Of every input: a feature carries both kinds of derivatives, geometry and parameters only one.
     """
 
     kind: ClassVar[str]
     plan_type: ClassVar[type[Plan]]
-    roles: tuple[Role, ...]
     registry: ClassVar[dict[str, type["Operator"]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -147,32 +115,8 @@ class Operator:
         """Gradients of Σ <cotangent, result of `backward`> with respect to `gradient` and the wanted inputs."""
         raise NotImplementedError
 
-    def add_backward(
-        self, totals: Sequence[Maybe], gradient: Tensor, inputs: Tensors, context: Tensors, wanted: Sequence[bool]
-    ) -> list[Maybe]:
-        """`backward`, added to totals in place where there are any.
-
-        Where one tensor is given as two inputs, the gradient of the second may be in that of the first.
-        """
-        return _added(totals, self.backward(gradient, inputs, context, wanted))
-
-    def add_second(
-        self,
-        totals: Sequence[Maybe],
-        cotangents: Sequence[Maybe],
-        gradient: Tensor,
-        inputs: Tensors,
-        context: Tensors,
-        wanted: Sequence[bool],
-    ) -> list[Maybe]:
-        """`second`, the gradients of the inputs added to totals in place where there are any; as `add_backward`."""
-        first, *rest = self.second(cotangents, gradient, inputs, context, wanted)
-        return [first, *_added(totals, rest)]
-
     def __call__(self, inputs: Tensors, context: Tensors = ()) -> Tensor:
         """Apply the operator; differentiable twice."""
-        if recorder.current is not None:
-            return recorder.current.run(self, inputs, context)
         if is_traced(inputs):
             result: Tensor = torch.ops.cliffordstf.forward(self.kind, self.key, [*inputs, *context], len(inputs))
             return result
@@ -182,21 +126,6 @@ class Operator:
         ready = (tensor.contiguous() for tensor in inputs)
         applied: Tensor = _Apply.apply(self, tuple(context), *ready)  # type: ignore[no-untyped-call]
         return applied
-
-    def mask(self, needs: Sequence[bool]) -> list[bool]:
-        """Which gradients to compute of those that are needed, by what `differentiate` promised."""
-        if _State.wanted == "all":
-            return list(needs)
-        unwanted = "parameter" if _State.wanted == "geometry" else "geometry"
-        return [need and role != unwanted for need, role in zip(needs, self.roles, strict=True)]
-
-
-def _added(totals: Sequence[Maybe], results: Sequence[Maybe]) -> list[Maybe]:
-    """Results, in the totals where there are any."""
-    return [
-        total if result is None else result if total is None else add(total, result)
-        for total, result in zip(totals, results, strict=True)
-    ]
 
 
 def is_traced(inputs: Tensors) -> bool:
@@ -220,7 +149,7 @@ class _Apply(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Maybe) -> tuple[Maybe, ...]:
         (gradient,) = gradients
         nothing = (None,) * len(ctx.saved_tensors)
-        wanted = ctx.operator.mask(ctx.needs_input_grad[2:])
+        wanted = used_gradients(ctx, ctx.needs_input_grad[2:])
         if gradient is None or not any(wanted):
             return (None, None, *nothing)
         inputs, gradient = ctx.saved_tensors, gradient.contiguous()
@@ -256,7 +185,7 @@ class _Gradient(torch.autograd.Function):
         if all(cotangent is None for cotangent in cotangents):
             return (None,) * (3 + len(needs))
         ready = [None if cotangent is None else cotangent.contiguous() for cotangent in cotangents]
-        wanted = [needs[0], *operator.mask(needs[1:])]
+        wanted = used_gradients(ctx, needs)
         if torch.is_grad_enabled():
             results = _Second.apply(  # type: ignore[no-untyped-call]
                 operator, ctx.context, wanted, len(ready), *ready, gradient, *inputs
@@ -366,7 +295,7 @@ def _save_forward(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  #
 
 def _differentiate_forward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     tensors = list(ctx.saved_tensors)
-    wanted = _find(ctx.kind, ctx.key).mask(list(ctx.needs_input_grad[2][: ctx.count]))
+    wanted = used_gradients(ctx, ctx.needs_input_grad[2])[: ctx.count]
     results = torch.ops.cliffordstf.backward(ctx.kind, ctx.key, gradient, tensors, ctx.count, wanted)
     return None, None, [*_absent(results, wanted), *[None] * (len(tensors) - ctx.count)], None
 
@@ -378,8 +307,7 @@ def _save_backward(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
 
 def _differentiate_backward(ctx: Any, cotangents: list[Tensor]) -> tuple[Any, ...]:
     gradient, *tensors = ctx.saved_tensors
-    operator = _find(ctx.kind, ctx.key)
-    wanted = [bool(ctx.needs_input_grad[2]), *operator.mask(list(ctx.needs_input_grad[3][: ctx.count]))]
+    wanted = used_gradients(ctx, [ctx.needs_input_grad[2], *ctx.needs_input_grad[3]])[: 1 + ctx.count]
     results = torch.ops.cliffordstf.second(
         ctx.kind, ctx.key, list(cotangents), ctx.given, gradient, tensors, ctx.count, wanted
     )

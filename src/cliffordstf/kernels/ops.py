@@ -1,12 +1,15 @@
-"""The operators, each behind one signature: compiled kernels where they can run, plain PyTorch elsewhere."""
+"""The operators, each behind one signature: compiled kernels where they can run, plain PyTorch elsewhere.
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+Applied to symbols (`cliffordstf.kernels.symbol`) those of the default model are recorded instead.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels import gpu, reference
+from cliffordstf.kernels import gpu, reference, tables
 from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.native.convolution import MOST_COMPONENTS, EdgeConvolution
 from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeFactored, EdgeTrilinear
@@ -14,35 +17,30 @@ from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.native.library import library
 from cliffordstf.kernels.native.linear import TrackLinearSum
 from cliffordstf.kernels.native.node import NodeBilinear
-from cliffordstf.kernels.operator import is_traced, recorder
-from cliffordstf.kernels.plan import EdgePlan, GatePlan, LinearPlan, NodePlan, TakePlan
-from cliffordstf.kernels.program import record
-from cliffordstf.kernels.take import Take
+from cliffordstf.kernels.plan import AS_IT_IS, AnyPlan, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePlan
+from cliffordstf.kernels.symbol import Symbol, ValueShape
 
-_plain_blocks: list[None] = []
-"""One entry for every `plain_pytorch` block that is open."""
+Function = Literal["silu", "sigmoid", "tanh"]
 
 
-@contextmanager
-def plain_pytorch() -> Iterator[None]:
-    """Within this block the operators are plain PyTorch, as on a machine without a compiler; in all threads."""
-    _plain_blocks.append(None)
-    try:
-        yield
-    finally:
-        _plain_blocks.pop()
-
-
-def _compiled(tensor: Tensor, degree: int = 0) -> bool:
-    if _plain_blocks or tensor.device.type != "cpu" or degree > LARGEST_DEGREE:
+def _compiled(plan: AnyPlan, tensor: Tensor, degree: int = 0) -> bool:
+    if plan.plain or tensor.device.type != "cpu" or degree > LARGEST_DEGREE:
         return False
     return library(tensor.dtype) is not None
 
 
-def _on_gpu(tensor: Tensor) -> bool:
-    if _plain_blocks or tensor.device.type != "cuda":
+def _on_gpu(plan: AnyPlan, tensor: Tensor) -> bool:
+    if plan.plain or tensor.device.type != "cuda":
         return False
     return tensor.dtype in (torch.float32, torch.float64) and gpu.available()
+
+
+def _recorded(kind: str, inputs: Sequence[Any], dims: int, weights: Sequence[Tensor], **more: Any) -> Any:
+    """Record an operator on the features of atoms; the symbol of its result stands for a tensor."""
+    channels = more.pop("channels", 0) or inputs[0].spec.channels
+    shape = ValueShape("atoms", dims, channels)
+    (result,) = inputs[0].recording.apply(kind, inputs, [shape], weights, **more)
+    return result
 
 
 def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tensors: Tensor, edges: EdgeIndex) -> Tensor:
@@ -58,9 +56,9 @@ def edge_trilinear(plan: EdgePlan, features: Tensor, weights: Tensor, edge_tenso
     Returns:
         (atoms, plan.target_dims, channels).
     """
-    if _compiled(features, plan.degree):
+    if _compiled(plan, features, plan.degree):
         return EdgeTrilinear.from_key(plan.key)([features, weights, edge_tensors], edges)
-    if _on_gpu(features):
+    if _on_gpu(plan, features):
         return gpu.EdgeTrilinear.from_key(plan.key)([features, weights, edge_tensors], edges)
     return reference.edge_trilinear(plan, features, weights, edge_tensors, edges)
 
@@ -81,7 +79,7 @@ def edge_factored(
     Returns:
         (atoms, plan.target_dims, channels).
     """
-    if _compiled(features, plan.degree):
+    if _compiled(plan, features, plan.degree):
         return EdgeFactored.from_key(plan.key)([features, weights, factors, edge_tensors], edges)
     on_edges = weights.index_select(0, edges.pair) * factors[:, :, None]
     return edge_trilinear(plan, features, on_edges, edge_tensors, edges)
@@ -107,8 +105,12 @@ def edge_convolution(
     Returns:
         (atoms, plan.target_dims, channels).
     """
+    if isinstance(features, Symbol):
+        found, sizes = tables.convolution_tables(plan)
+        inputs = [features, radial, directions]
+        return _recorded("edge_convolution", inputs, plan.target_dims, [mixing], numbers=sizes, tables=found)
     has_room = max(plan.source_dims, plan.target_dims) <= MOST_COMPONENTS
-    if has_room and _compiled(features, plan.degree):
+    if has_room and _compiled(plan, features, plan.degree):
         return EdgeConvolution.from_key(plan.key)([features, radial, mixing, directions], edges)
     return edge_trilinear(plan, features, *reference.expanded(plan, radial, mixing, directions, edges), edges)
 
@@ -128,7 +130,10 @@ def node_bilinear(
     Returns:
         (atoms, plan.target_dims, channels).
     """
-    compiled, on_gpu = _compiled(left, plan.degree), _on_gpu(left)
+    if isinstance(left, Symbol):
+        held = [] if weights is None else [weights if weights.ndim == 3 else weights[None]]
+        return _recorded("node_bilinear", [left, right], plan.target_dims, held, tables=tables.node_tables(plan))
+    compiled, on_gpu = _compiled(plan, left, plan.degree), _on_gpu(plan, left)
     if not (compiled or on_gpu):
         return reference.node_bilinear(plan, left, right, weights, groups)
     if weights is None:
@@ -149,7 +154,18 @@ def track_linear(plan: LinearPlan, terms: Sequence[tuple[Tensor, Tensor]]) -> Te
     Returns:
         (atoms, plan.target_dims, out channels).
     """
-    if _compiled(terms[0][0]):
+    if isinstance(terms[0][0], Symbol):
+        inputs, weights = [feature for feature, _ in terms], [matrices for _, matrices in terms]
+        return _recorded(
+            "track_linear",
+            inputs,
+            plan.target_dims,
+            weights,
+            channels=weights[0].shape[2],
+            numbers={"scale": plan.scale},
+            tables=tables.linear_tables(plan),
+        )
+    if _compiled(plan, terms[0][0]):
         return TrackLinearSum.from_key(plan.key)([tensor for term in terms for tensor in term])
     return reference.track_linear(plan, terms)
 
@@ -166,38 +182,60 @@ def scalar_gate(plan: GatePlan, features: Tensor, logits: Tensor, bias: Tensor) 
     Returns:
         (atoms, components, channels).
     """
-    if _compiled(features):
+    if isinstance(features, Symbol):
+        gains = {"silu_gain": plan.silu_gain, "sigmoid_gain": plan.sigmoid_gain}
+        dims = features.spec.dims
+        return _recorded(
+            "scalar_gate", [features, logits], dims, [bias], numbers=gains, tables=tables.gate_tables(plan)
+        )
+    if _compiled(plan, features):
         return ScalarGate.from_key(plan.key)([features, logits, bias])
     return reference.scalar_gate(plan, features, logits, bias)
 
 
 def take(features: Tensor, start: int, dims: int) -> Tensor:
     """Some components of a feature: (atoms, components, channels) -> (atoms, dims, channels)."""
-    if recorder.current is None:
+    if not isinstance(features, Symbol):
         return features.narrow(1, start, dims)
-    return Take.from_key(TakePlan(start, dims).key)([features])
+    if (start, dims) == (0, features.shape[1]):
+        return features
+    plan = LinearPlan((LinearTerm(features.shape[1], ((start, 0, dims, AS_IT_IS),)),), dims)
+    return track_linear(plan, [(features, torch.empty(0, features.shape[2], features.shape[2]))])
 
 
-def one_node(function: Callable[[], Sequence[Tensor]], inputs: Sequence[Tensor], degree: int) -> list[Tensor]:
-    """Call a function that is made of these operators only, with one node in autograd's graph for all of them.
+def activation(features: Tensor, function: Function, gain: float = 1.0) -> Tensor:
+    """A function of every number, times a gain; only for scalars, of which any function is a scalar again."""
+    if isinstance(features, Symbol):
+        numbers = {"function": function, "gain": gain}
+        return _recorded("activation", [features], features.shape[1], [], numbers=numbers)
+    functions: dict[Function, Callable[[Tensor], Tensor]] = {
+        "silu": torch.nn.functional.silu,
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+    }
+    return functions[function](features) * gain
 
-    Results and derivatives are those of calling it, up to rounding. On the compiled kernels gradients of tensors that
-    several operators read are summed by the kernels, which is faster; elsewhere the function is just called.
 
-    Args:
-        function: Returns results of operators.
-        inputs: Some of the tensors that it starts from.
-        degree: Highest of its tracks.
-    """
-    if not torch.is_grad_enabled() or is_traced(inputs) or not _compiled(inputs[0], degree):
-        return list(function())
-    return record(function)
+def embedding(table: Tensor, species: Tensor) -> Tensor:
+    """Scalars of atoms by element: table (elements, channels) and species (atoms,) -> (atoms, 1, channels)."""
+    if isinstance(species, Symbol):
+        found: Any = species.recording.apply("embedding", [], [ValueShape("atoms", 1, table.shape[1])], [table])
+        return found[0]
+    return table.index_select(0, species)[:, None]
+
+
+def pair_geometry(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors of pairs, Å, (pairs, 3) -> distances, Å, (pairs,) and unit vectors (pairs, 3)."""
+    if isinstance(vectors, Symbol):
+        shapes = [ValueShape("pairs", 1), ValueShape("pairs", 3)]
+        found: Any = vectors.recording.apply("pair_geometry", [vectors], shapes)
+        return found[0], found[1]
+    distances = vectors.norm(dim=1)
+    return distances, vectors / distances[:, None]
 
 
 def kernel_name(device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> str:
     """Which implementation runs: `compiled` on CPUs, `triton` on GPUs, or `reference`."""
-    if _plain_blocks:
-        return "reference"
     kind = torch.device(device).type
     if kind == "cuda" and gpu.available():
         return "triton"

@@ -5,12 +5,12 @@ PyTorch reference included, is generated from it.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cliffordstf.algebra.couplings import TrackCoupling, track_coupling
 from cliffordstf.algebra.tracks import BY_NAME
@@ -51,6 +51,7 @@ class EdgePlan:
         edge_dims: Components of the edge tensors Y.
         target_dims: Components of the result.
         weight_rows: Rows of the per-edge weights.
+        plain: Whether plain PyTorch runs it even where there are compiled kernels; see `use_plain_pytorch`.
     """
 
     paths: tuple[EdgePath, ...]
@@ -58,6 +59,7 @@ class EdgePlan:
     edge_dims: int
     target_dims: int
     weight_rows: int
+    plain: bool = False
     _tables: _Tables = field(default_factory=dict, init=False, repr=False)
 
     def tables(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
@@ -113,6 +115,7 @@ class NodePlan:
         paths: The couplings that are summed.
         left_dims, right_dims, target_dims: Components of the operands and of the result.
         weight_rows: Rows of the per-channel weights, 0 for a plan without weights.
+        plain: As of an `EdgePlan`.
     """
 
     paths: tuple[NodePath, ...]
@@ -120,6 +123,7 @@ class NodePlan:
     right_dims: int
     target_dims: int
     weight_rows: int = 0
+    plain: bool = False
     _tables: _Tables = field(default_factory=dict, init=False, repr=False)
 
     def tables(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
@@ -174,11 +178,13 @@ class LinearPlan:
         terms: What is summed.
         target_dims: Components of the result; tracks that no term reaches are zero.
         scale: Constant factor.
+        plain: As of an `EdgePlan`.
     """
 
     terms: tuple[LinearTerm, ...]
     target_dims: int
     scale: float = 1.0
+    plain: bool = False
 
     @cached_property
     def key(self) -> str:
@@ -202,11 +208,13 @@ class GatePlan:
     Attributes:
         tracks: First component and number of components of every gated track; scalars are component 0.
         silu_gain, sigmoid_gain: Constant factors.
+        plain: As of an `EdgePlan`.
     """
 
     tracks: tuple[tuple[int, int], ...]
     silu_gain: float
     sigmoid_gain: float
+    plain: bool = False
 
     @cached_property
     def key(self) -> str:
@@ -238,26 +246,14 @@ def _coupling(names: list[str]) -> TrackCoupling:
     return track_coupling(a, b, c)
 
 
-@dataclass(frozen=True)
-class TakePlan:
-    """Some components of a feature.
+AnyPlan: TypeAlias = EdgePlan | NodePlan | LinearPlan | GatePlan
 
-    out[i, m] = x[i, start+m]
 
-    Attributes:
-        start: First component that is taken.
-        dims: How many are taken.
-    """
-
-    start: int
-    dims: int
-
-    @cached_property
-    def key(self) -> str:
-        """The plan as text, from which `from_key` makes it again."""
-        return json.dumps([self.start, self.dims])
-
-    @classmethod
-    def from_key(cls, key: str) -> "TakePlan":
-        """The plan of a key."""
-        return cls(*json.loads(key))
+def use_plain_pytorch(model: nn.Module) -> None:
+    """Let plain PyTorch run every operator of a model, as on a machine without a compiler."""
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, AnyPlan):
+                setattr(module, name, replace(value, plain=True))
+            elif isinstance(value, list) and any(isinstance(item, AnyPlan) for item in value):
+                setattr(module, name, [replace(plan, plain=True) for plan in value])

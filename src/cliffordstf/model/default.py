@@ -1,19 +1,19 @@
 """The default model. Wiring only: the layers are in `cliffordstf.nn`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import EdgeIndex, one_node, take
+from cliffordstf.kernels import EdgeIndex, embedding, pair_geometry, take
 from cliffordstf.model.config import DefaultConfig
 from cliffordstf.model.output import ModelOutput
-from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.interaction import DefaultInteraction
 from cliffordstf.nn.radial import RadialFunctions
-from cliffordstf.nn.readout import energy_network
+from cliffordstf.nn.readout import energy_network, read_out
 
 
 class DefaultModel(nn.Module):
@@ -69,11 +69,6 @@ class DefaultModel(nn.Module):
         )
 
     @property
-    def networks(self) -> list[nn.Sequential]:
-        """The networks of distances and the readouts of the layers."""
-        return [self.radial.network, *cast("Iterable[nn.Sequential]", self.layer_readouts)]
-
-    @property
     def energy_bias(self) -> Tensor:
         """What is added to the energy of every atom, (1,)."""
         last = cast("nn.Sequential", self.layer_readouts[-1])
@@ -82,26 +77,25 @@ class DefaultModel(nn.Module):
     def forward(self, batch: Batch, species: Tensor) -> ModelOutput:
         """Atomic energies of a batch."""
         vectors = batch.pair_vectors().to(self.embedding.weight.dtype)
-        geometry = Geometry.from_vectors(vectors, batch.edges, batch.numbers.shape[0])
-        features = self.embedding(species)[:, None]
-        radial = self.radial(geometry.distances, geometry.edges.ends(species))
+        found = self.energies(vectors, species, batch.edges.ends(species), batch.edges)
+        return ModelOutput(torch.stack(found).sum(dim=0)[:, 0, 0])
 
-        def scalars() -> list[Tensor]:
-            return self.layer_scalars(features, species, radial, geometry.directions, geometry.edges)
+    def energies(self, vectors: Tensor, species: Tensor, ends: Tensor | None, edges: EdgeIndex | None) -> list[Tensor]:
+        """What each layer adds to the energies of the atoms, (atoms, 1, 1); operators and nothing else.
 
-        energies = features.new_zeros(species.shape[0])
-        found = one_node(scalars, [features, geometry.directions], self.config.lmax)
-        for readout, values in zip(self.layer_readouts, found, strict=True):
-            energies = energies + readout(values[:, 0])[:, 0]
-        return ModelOutput(energies)
-
-    def layer_scalars(
-        self, features: Tensor, species: Tensor, radial: Sequence[Tensor], directions: Tensor, edges: EdgeIndex
-    ) -> list[Tensor]:
-        """The scalars that each layer puts out, (atoms, 1, channels)."""
+        Args:
+            vectors: Of the straight edges, Å, (pairs, 3).
+            species: (atoms,).
+            ends: Species of both atoms of each pair, (pairs, 2); symbols need none.
+            edges: The edges; symbols need none.
+        """
+        distances, directions = pair_geometry(vectors)
+        features = embedding(self.embedding.weight, species)
+        radial = self.radial(distances, ends)
         found = []
-        for layer, functions in zip(cast("Iterable[DefaultInteraction]", self.layers), radial, strict=True):
+        layers = zip(self.layers, self.layer_readouts, radial, strict=True)
+        for layer, readout, functions in cast("Iterable[tuple[DefaultInteraction, nn.Sequential, Tensor]]", layers):
             features = layer(features, species, functions, directions, edges)
             scalars = layer.layout.slice(SCALAR)
-            found.append(take(features, scalars.start, 1))
+            found.append(read_out(readout, take(features, scalars.start, 1)))
         return found

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.engine.prediction import Prediction
 from cliffordstf.errors import ConfigError
-from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.model.potential import Potential
 
 
 class Ensemble(nn.Module):

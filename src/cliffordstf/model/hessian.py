@@ -10,7 +10,6 @@ from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.neighbours import neighbour_list
 from cliffordstf.data.structure import FloatArray, Structure, as_structure
 from cliffordstf.errors import ConfigError
-from cliffordstf.kernels import differentiate
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -76,8 +75,7 @@ def _gradient(potential: "Potential", batch: Batch) -> tuple[Tensor, Tensor]:
     # Without any edge the energy does not depend on the positions.
     if not energy.requires_grad:
         return torch.zeros_like(positions), positions
-    with differentiate("geometry"):
-        (gradient,) = torch.autograd.grad(energy, positions, create_graph=True, materialize_grads=True)
+    (gradient,) = torch.autograd.grad(energy, positions, create_graph=True, materialize_grads=True)
     return gradient, positions
 
 
@@ -93,10 +91,9 @@ def _rows(gradient: Tensor, positions: Tensor, start: int, count: int, copies: i
     numbers = torch.arange(count, device=gradient.device)
     cotangents = gradient.new_zeros(copies, gradient.numel() // copies)
     cotangents[numbers, start + numbers] = 1.0
-    with differentiate("geometry"):
-        (found,) = torch.autograd.grad(
-            gradient, positions, cotangents.view_as(gradient), retain_graph=keep, materialize_grads=True
-        )
+    (found,) = torch.autograd.grad(
+        gradient, positions, cotangents.view_as(gradient), retain_graph=keep, materialize_grads=True
+    )
     return found.view(copies, -1)[:count]
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.kernels.native.attention import attention_weights, can_weigh
+from cliffordstf.kernels import attention_weights, can_weigh
 from cliffordstf.nn.geometry import Geometry
 from cliffordstf.nn.linear import dense, mlp
 from cliffordstf.nn.pairs import to_edges

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels import wants
+from cliffordstf.kernels.operator import used_gradients
 
 Function = Callable[[Tensor], Tensor]
 
@@ -40,7 +40,7 @@ class _Known(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
         (gradient,) = gradients
-        if gradient is None or not wants("geometry"):
+        if gradient is None or not used_gradients(ctx, ctx.needs_input_grad)[0]:
             return None, gradient, None
         (jacobian,) = ctx.saved_tensors
         return (gradient[:, None] @ jacobian)[:, 0], gradient, None
@@ -59,7 +59,7 @@ class _Jacobian(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
         (gradient,) = gradients
-        if gradient is None or not wants("geometry"):
+        if gradient is None or not used_gradients(ctx, ctx.needs_input_grad[:2])[0]:
             return None, gradient, None
         (inputs,) = ctx.saved_tensors
         with torch.enable_grad():

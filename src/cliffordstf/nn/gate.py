@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
-from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, scalar_gate, track_linear
+from cliffordstf.kernels import GatePlan, LinearPlan, LinearTerm, activation, scalar_gate, track_linear
 from cliffordstf.nn.linear import SIGMOID_GAIN, SILU_GAIN, mlp, stacked
 from cliffordstf.nn.norm import TrackNorms
 
@@ -60,7 +60,5 @@ class ScalarGate(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(atoms, components, channels), same shape out; unit variance in gives about unit variance out."""
         if self.weight is None or self.bias is None:
-            atoms, _, channels = features.shape
-            logits, bias = features.new_empty(atoms, 0, channels), features.new_empty(0, channels)
-            return scalar_gate(self.plan, features, logits, bias)
+            return activation(features, "silu", SILU_GAIN)
         return scalar_gate(self.plan, features, track_linear(self.logits, [(features, self.weight)]), self.bias)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from cliffordstf.algebra.tracks import SCALAR, Layout
-from cliffordstf.kernels import AS_IT_IS, LinearPlan, LinearTerm, track_linear
+from cliffordstf.kernels import AS_IT_IS, LinearPlan, LinearTerm, ScheduleError, track_linear
 
 
 class TrackLinear(nn.Module):
@@ -139,3 +139,19 @@ def mlp(*widths: int, final_bias: bool = True) -> nn.Sequential:
         last = index == len(widths) - 2
         layers.append(dense(inputs, outputs, bias=final_bias or not last, gain=SILU_GAIN if index else 1.0))
     return nn.Sequential(*layers)
+
+
+def plain_weights(network: nn.Sequential) -> list[Tensor]:
+    """Weight and bias of every layer of a network of linear layers with SiLU between them.
+
+    Raises:
+        ScheduleError: It is another network.
+    """
+    layers = [layer for layer in network if type(layer) is nn.Linear and layer.bias is not None]
+    wanted = [type(layer) for pair in layers for layer in (pair, nn.SiLU())][:-1]
+    if [type(layer) for layer in network] != wanted:
+        raise ScheduleError(
+            "a network of the model is not made of linear layers with biases and SiLU between them, so only autograd "
+            "can follow it; choose engine='autograd'."
+        )
+    return [parameter for layer in layers for parameter in (layer.weight, layer.bias)]

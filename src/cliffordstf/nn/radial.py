@@ -4,13 +4,13 @@ Distances are in Å and have shape (edges,).
 """
 
 from math import expm1, pi
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.nn.derivatives import with_jacobian
-from cliffordstf.nn.dual import DualNetwork
-from cliffordstf.nn.linear import mlp
+from cliffordstf.kernels import Recording, Symbol, ValueShape
+from cliffordstf.nn.linear import mlp, plain_weights
 
 
 def cosine_envelope(distances: Tensor, cutoff: float) -> Tensor:
@@ -27,13 +27,6 @@ def polynomial_envelope(distances: Tensor, cutoff: float, power: int) -> Tensor:
     p = power
     value = 1 + x**p * (-(p + 1) * (p + 2) / 2 + x * (p * (p + 2) - x * (p * (p + 1) / 2)))
     return value * (x < 1)
-
-
-def polynomial_envelope_slope(distances: Tensor, cutoff: float, power: int) -> Tensor:
-    """Derivative of `polynomial_envelope`, 1/Å: -p(p+1)(p+2)/(2 rc) x^(p-1) (1 - x)²."""
-    x = distances / cutoff
-    p = power
-    return -p * (p + 1) * (p + 2) / (2 * cutoff) * x ** (p - 1) * (1 - x).square() * (x < 1)
 
 
 class GaussianBasis(nn.Module):
@@ -81,25 +74,11 @@ class BesselBasis(nn.Module):
         x = self._share(distances)[:, None]
         return torch.sin(x * pi * self.orders) * (0.3 * 2**0.5 / x)
 
-    def values_and_slopes(self, distances: Tensor) -> tuple[Tensor, Tensor]:
-        """The functions and their derivatives, 1/Å, (edges,) -> (edges, size) each."""
-        x = self._share(distances)[:, None]
-        angle = x * pi * self.orders
-        scale = 0.3 * 2**0.5 / x
-        values = torch.sin(angle) * scale
-        return values, (torch.cos(angle) * (scale * pi * self.orders) - values / x) * self._steepness(distances)
-
     def _share(self, distances: Tensor) -> Tensor:
         """x, from 0 to 1 at the cutoff."""
         if self.warp is None:
             return distances / self.cutoff
         return torch.expm1(distances / -self.warp) * (-1 / self._reach(self.warp))
-
-    def _steepness(self, distances: Tensor) -> Tensor | float:
-        """Derivative of x, 1/Å, (edges, 1)."""
-        if self.warp is None:
-            return 1 / self.cutoff
-        return torch.exp(distances / -self.warp)[:, None] * (1 / (self.warp * self._reach(self.warp)))
 
     def _reach(self, warp: float) -> float:
         return -expm1(-self.cutoff / warp)
@@ -148,98 +127,32 @@ class RadialFunctions(nn.Module):
 
         Args:
             distances: Å.
-            ends: Element indices of both atoms, (pairs, 2); read if the functions know elements.
+            ends: Element indices of both atoms, (pairs, 2); read if the functions depend on elements.
         """
-
-        def function(lengths: Tensor) -> Tensor:
-            return self._values(lengths, ends)
-
-        if not distances.requires_grad or torch.compiler.is_compiling():
-            values = function(distances[:, None])
-        else:
-            values = with_jacobian(distances[:, None], *self._values_and_slopes(distances.detach(), ends), function)
-        return values.chunk(self.layers, dim=1)
-
-    def shift(self, ends: Tensor | None) -> Tensor | None:
-        """What the elements of pairs add to the first hidden layer, (pairs, width)."""
-        if self.shifts is None:
-            return None
-        assert ends is not None
-        return self.shifts.index_select(0, ends[:, 0]) + self.shifts.index_select(0, ends[:, 1])
-
-    def _values(self, distances: Tensor, ends: Tensor | None) -> Tensor:
-        values, shift = self.basis(distances[:, 0]), self.shift(ends)
+        if isinstance(distances, Symbol):
+            return self._recorded(distances.recording, distances)
+        values = self.basis(distances)
         for number, layer in enumerate(self.network):
             values = layer(values)
-            if number == 0 and shift is not None:
-                values = values + shift
-        return values * polynomial_envelope(distances, self.cutoff, self.power)
+            if number == 0 and self.shifts is not None:
+                assert isinstance(ends, Tensor)
+                values = values + self.shifts.index_select(0, ends[:, 0]) + self.shifts.index_select(0, ends[:, 1])
+        values = values * polynomial_envelope(distances, self.cutoff, self.power)[:, None]
+        return values.chunk(self.layers, dim=1)
 
-    def _values_and_slopes(self, distances: Tensor, ends: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Functions (pairs, all) and their slopes (pairs, all, 1): a slope goes through the network with its value."""
-        values, slopes = self.basis.values_and_slopes(distances)
-        shift = self.shift(ends)
-        for number, layer in enumerate(self.network):
-            if isinstance(layer, nn.Linear):
-                values, slopes = layer(values), slopes @ layer.weight.mT
-                if number == 0 and shift is not None:
-                    values = values + shift
-            else:
-                values, slopes = _silu_with_slope(values, slopes)
-        envelope = polynomial_envelope(distances, self.cutoff, self.power)[:, None]
-        steepness = polynomial_envelope_slope(distances, self.cutoff, self.power)[:, None]
-        return values * envelope, (slopes * envelope + values * steepness)[:, :, None]
-
-
-class DualRadial:
-    """Radial functions and their slopes, with the gradients of their weights.
-
-    Args:
-        radial: The functions.
-    """
-
-    def __init__(self, radial: RadialFunctions) -> None:
-        self._radial, self._basis, self._layers = radial, radial.basis, radial.layers
-        self._cutoff, self._power = radial.cutoff, radial.power
-        self._network = DualNetwork(radial.network)
-
-    @property
-    def parameters(self) -> list[Tensor]:
-        """The weights, in the order of the gradients that `backward` returns."""
-        shifts = self._radial.shifts
-        return self._network.parameters if shifts is None else [*self._network.parameters, shifts]
-
-    def forward(self, distances: Tensor, ends: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Distances (pairs,), Å -> functions and their slopes, 1/Å, (layers, pairs, functions) each.
-
-        `ends` as in `RadialFunctions`.
-        """
-        self._ends = ends
-        values, slopes = self._network.forward(*self._basis.values_and_slopes(distances), self._radial.shift(ends))
-        self._envelope = polynomial_envelope(distances, self._cutoff, self._power)[:, None]
-        self._steepness = polynomial_envelope_slope(distances, self._cutoff, self._power)[:, None]
-        slopes = torch.addcmul(slopes * self._envelope, values, self._steepness)
-        return self._by_layer(values * self._envelope), self._by_layer(slopes)
-
-    def _by_layer(self, values: Tensor) -> Tensor:
-        return values.view(len(values), self._layers, -1).transpose(0, 1)
-
-    def backward(self, of_values: Tensor, of_slopes: Tensor) -> list[Tensor]:
-        """Gradients of functions and slopes (pairs, layers · functions) -> those of `parameters`."""
-        of_network = torch.addcmul(of_values * self._envelope, of_slopes, self._steepness)
-        found = self._network.backward(of_network, of_slopes * self._envelope)[1]
-        shifts = self._radial.shifts
-        if shifts is None:
-            return found
-        assert self._ends is not None
-        of_shifts, of_hidden = torch.zeros_like(shifts), self._network.first_gradient
-        for end in self._ends.unbind(1):
-            of_shifts.index_add_(0, end, of_hidden)
-        return [*found, of_shifts]
-
-
-def _silu_with_slope(values: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
-    """SiLU of values, and what it makes of their slopes."""
-    gate = torch.sigmoid(values)
-    values = values * gate
-    return values, slopes * (gate + values * (1 - gate))
+    def _recorded(self, recording: Recording, distances: Symbol) -> Any:
+        """One operator, whose last result, the slopes of all functions, only the operator itself reads."""
+        weights = plain_weights(self.network)
+        every = len(weights[-1])
+        shapes = [ValueShape("pairs", every // self.layers)] * self.layers
+        numbers = {
+            "basis": len(self.basis.orders),
+            "cutoff": self.cutoff,
+            "warp": self.basis.warp or 0.0,
+            "power": self.power,
+        }
+        shifts = [] if self.shifts is None else [self.shifts]
+        found = recording.apply(
+            "radial_functions", [distances], [*shapes, ValueShape("pairs", every)], [*weights, *shifts], numbers
+        )
+        return tuple(found[:-1])

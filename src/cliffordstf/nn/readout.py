@@ -1,6 +1,6 @@
 """From features to atomic energies and, in the paper's models, direct forces."""
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -8,9 +8,18 @@ from torch import Tensor, nn
 from cliffordstf.algebra.clifford import bivector_to_axial
 from cliffordstf.algebra.couplings import geometric_product_couplings, track_coupling
 from cliffordstf.algebra.tracks import BIVECTOR, SCALAR, STF2, VECTOR, Layout
-from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, edge_trilinear, node_bilinear
+from cliffordstf.kernels import (
+    EdgePath,
+    EdgePlan,
+    NodePath,
+    NodePlan,
+    Symbol,
+    ValueShape,
+    edge_trilinear,
+    node_bilinear,
+)
 from cliffordstf.nn.geometry import Geometry
-from cliffordstf.nn.linear import TrackLinear, mlp
+from cliffordstf.nn.linear import TrackLinear, mlp, plain_weights
 from cliffordstf.nn.norm import norm
 
 FIRST_ENERGIES = 0.01
@@ -25,6 +34,20 @@ def energy_network(*widths: int) -> nn.Sequential:
     with torch.no_grad():
         cast("nn.Linear", network[-1]).weight.mul_(FIRST_ENERGIES)
     return network
+
+
+def read_out(network: nn.Sequential, scalars: Tensor) -> Tensor:
+    """Apply a network to scalars, (atoms, 1, channels) -> (atoms, 1, outputs).
+
+    Raises:
+        ScheduleError: A symbol meets a network that is not linear layers with biases and SiLU.
+    """
+    if isinstance(scalars, Symbol):
+        weights = plain_weights(network)
+        shape = ValueShape("atoms", 1, len(weights[-1]))
+        found: Any = scalars.recording.apply("readout", [scalars], [shape], weights)
+        return found[0]
+    return network(scalars[:, 0])[:, None]
 
 
 class InvariantReadout(nn.Module):

@@ -12,8 +12,9 @@ from cliffordstf.data.baseline import Baseline, fit_baseline
 from cliffordstf.data.composition import composition_matrix
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.structure import FloatArray
+from cliffordstf.engine.prediction import Prediction
 from cliffordstf.model.ensemble import Ensemble
-from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.model.potential import Potential
 from cliffordstf.train.evaluation import Evaluation
 
 

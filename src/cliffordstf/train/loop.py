@@ -14,9 +14,7 @@ import torch
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
 from cliffordstf.errors import ConfigError
-from cliffordstf.kernels import differentiate
 from cliffordstf.model.potential import Potential
-from cliffordstf.model.training import forget
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import check_model, load_checkpoint, model_options, save_checkpoint
@@ -111,7 +109,7 @@ class Trainer:
                         return False
             return True
         finally:
-            forget(self.potential.model)
+            self.potential.release()
 
     def share_done(self) -> float:
         """Share of the run that is done, by time, updates or epochs, whichever is furthest."""
@@ -247,8 +245,7 @@ class Trainer:
         loss = zeros.sum()
         if sums is not None:
             loss = combine(self.config.loss, sums, counts, self.share_done())
-            with differentiate("parameter"):
-                loss.backward(inputs=self._weights)
+            loss.backward(inputs=self._weights)
         parallel.sum_gradients(self.potential)
         total = float(parallel.sum_over_processes(loss.detach()))
         limit = float("inf") if self.config.optimizer.clip is None else self.config.optimizer.clip

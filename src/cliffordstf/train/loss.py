@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from torch import Tensor
 
 from cliffordstf.data.dataset import LabelledBatch
-from cliffordstf.model.potential import Prediction
+from cliffordstf.engine.prediction import Prediction
 from cliffordstf.options import Options
 
 Kind = Literal["mse", "l1", "huber", "l2"]

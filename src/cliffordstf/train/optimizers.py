@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.kernels.native.muon import can_update, update_matrices
+from cliffordstf.kernels import can_update, update_matrices
 from cliffordstf.train.config import OptimizerConfig, ScheduleConfig
 
 FADING_SIZE = 60

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from cliffordstf.data.structure import FloatArray, Structure
-from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.engine.prediction import Prediction
+from cliffordstf.model.potential import Potential
 from cliffordstf.verify.structures import random_cluster
 from cliffordstf.verify.symmetries import prediction_error, relative_error
 

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from cliffordstf.algebra.actions import random_rotation
 from cliffordstf.data.structure import Structure
+from cliffordstf.engine.prediction import Prediction
 from cliffordstf.model.build import build
 from cliffordstf.model.config import DefaultConfig
-from cliffordstf.model.potential import Potential, Prediction
+from cliffordstf.model.potential import Potential
 from cliffordstf.model.presets import PRESETS, preset
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 

@@ -4,8 +4,6 @@
 #include "linear.h"
 #include "muon.h"
 #include "node.h"
-#include "pairs.h"
-#include "radial.h"
 
 extern "C" int32_t CSTF_NAME(lanes)() { return cstf::Simd<CSTF_NUMBER>::lanes; }
 
@@ -15,9 +13,6 @@ CSTF_EXPORT(node_second, NodeArgs, NodeOperator<CSTF_NUMBER>(*a).second())
 CSTF_EXPORT(gate_forward, GateArgs, ScalarGate<CSTF_NUMBER>(*a).forward())
 CSTF_EXPORT(gate_backward, GateArgs, ScalarGate<CSTF_NUMBER>(*a).backward())
 CSTF_EXPORT(gate_second, GateArgs, ScalarGate<CSTF_NUMBER>(*a).second())
-CSTF_EXPORT(radial_forward, RadialArgs, RadialFunctions<CSTF_NUMBER>(*a).forward())
-CSTF_EXPORT(pair_forward, PairArgs, PairGeometry<CSTF_NUMBER>(*a).forward())
-CSTF_EXPORT(pair_backward, PairArgs, PairGeometry<CSTF_NUMBER>(*a).backward())
 CSTF_EXPORT(attention_forward, AttentionArgs, Attention<CSTF_NUMBER>(*a).forward())
 CSTF_EXPORT(muon_update, MuonArgs, MuonUpdate<CSTF_NUMBER>(*a).run())
 

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 FLAGS = ("-std=c++17", "-O3", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """No -ffast-math: NaN must stay NaN, and linking with it would flush denormals in the whole process."""
 
-PRECISIONS = {"float": (), "double": ("-DCSTF_DOUBLE",)}
+PRECISIONS = {"float": ("-DCSTF_NO_DOUBLE",), "double": ("-DCSTF_DOUBLE", "-DCSTF_NO_FLOAT")}
 
 
 class BuildError(RuntimeError):

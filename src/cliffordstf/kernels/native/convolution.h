@@ -320,7 +320,7 @@ class ConvolutionOperator {
 
     void put_directions(const PairBlock& b, const T* f, const T (*torque)[2]) const {
         for (int e = 0; e < b.count; ++e)
-            Frames<T>::direction_gradient(f + e * s.frames.size, torque[e], at(s.dn) + 3 * (b.first + e));
+            Frames<T>::direction_gradient(f + e * s.frames.size, torque[e], s.add_n, at(s.dn) + 3 * (b.first + e));
     }
 
     // The cotangent turns with the direction too: what that does to <un, dn>.

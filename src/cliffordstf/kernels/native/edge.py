@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
+from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.native.kernel import MultilinearKernel
 from cliffordstf.kernels.native.library import EdgeArgs, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors
@@ -79,7 +79,6 @@ TablesT = TypeVar("TablesT")
 class EdgeKernel(MultilinearKernel, Generic[TablesT]):
     """What operators on edges share: the plan and its tables. The context is an `EdgeIndex`."""
 
-    sums = ("h",)
     plan_type = EdgePlan
     plan: EdgePlan
     tables_type: type[TablesT]
@@ -118,21 +117,16 @@ class _MatrixKernel(EdgeKernel[_Tables]):
         args.row_pointers, args.neighbours = index.row_pointers.data_ptr(), index.senders.data_ptr()
         args.receivers, args.reverse = index.receivers.data_ptr(), index.reverse.data_ptr()
         args.pair, args.pair_edges = index.pair.data_ptr(), index.pair_edges.data_ptr()
-        self.resize(args, EdgeCounts.of(index))
+        args.atoms, args.edges, args.pairs = len(index.row_pointers) - 1, len(index.senders), len(index.pair_edges)
+        args.chunks = chunks_for(args.edges)
+        args.threads = threads_for(args.edges * args.channels * args.matrix)
         return args
-
-    @override
-    def resize(self, args: EdgeArgs, counts: EdgeCounts) -> None:
-        args.atoms, args.edges, args.pairs = counts.atoms, counts.edges, counts.pairs
-        args.chunks = chunks_for(counts.edges)
-        args.threads = threads_for(counts.edges * args.channels * args.matrix)
 
 
 class EdgeTrilinear(_MatrixKernel):
     """Weights given per edge: h (atoms, source, channels), w (edges, rows, channels), Y (edges, edge)."""
 
     kind = "edge_trilinear"
-    roles = ("feature", "feature", "geometry")
     operands = (("h", True), ("w", True), ("Y", False))
 
 
@@ -143,5 +137,4 @@ class EdgeFactored(_MatrixKernel):
     """
 
     kind = "edge_factored"
-    roles = ("feature", "feature", "feature", "geometry")
     operands = (("h", True), ("w", True), ("f", False), ("Y", False))

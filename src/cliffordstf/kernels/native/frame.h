@@ -127,9 +127,12 @@ class Frames {
     }
 
     // A gradient with respect to the direction from those with respect to turns about x and y, and their sign changed.
-    static void direction_gradient(const T* frame, const T* torque, T* gradient) {
+    static void direction_gradient(const T* frame, const T* torque, bool add, T* gradient) {
         const T* A = frame + FRAME_VECTOR;
-        for (int j = 0; j < 3; ++j) gradient[axis_of(j)] = A[6 + j] * torque[0] - A[3 + j] * torque[1];
+        for (int j = 0; j < 3; ++j) {
+            T& place = gradient[axis_of(j)];
+            place = (add ? place : T(0)) + (A[6 + j] * torque[0] - A[3 + j] * torque[1]);
+        }
     }
 
     // A vector in the frame: z, x, y.

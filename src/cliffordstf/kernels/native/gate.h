@@ -22,7 +22,7 @@ struct GateArgs {
     const void *ux, *uz, *ub;
     void *out, *dx, *dz, *db;
     double silu_gain, sigmoid_gain;
-    int64_t add_x;  // whether the gradient of x is added to what is there
+    int64_t add_x, add_z, add_b;  // whether gradients are added to what is there
     int64_t chunks, threads;
 };
 
@@ -67,8 +67,9 @@ class ScalarGate {
                 });
                 T* dz = static_cast<T*>(s.dz) + (i * s.tracks + t) * C;
                 for (int64_t ch = 0; ch < C; ++ch) {
-                    dz[ch] = kg * gate[ch] * (1 - gate[ch]) * sums[ch];
-                    db[t * C + ch] += dz[ch];
+                    const T found = kg * gate[ch] * (1 - gate[ch]) * sums[ch];
+                    dz[ch] = (s.add_z ? dz[ch] : T(0)) + found;
+                    db[t * C + ch] += found;
                 }
             }
         });
@@ -106,8 +107,9 @@ class ScalarGate {
                 T* dz = static_cast<T*>(s.dz) + (i * s.tracks + t) * C;
                 for (int64_t ch = 0; ch < C; ++ch) {
                     const T slope = gate[ch] * (1 - gate[ch]);
-                    dz[ch] = kg * slope * (gu[ch] + v[ch] * (1 - 2 * gate[ch]) * gx[ch]);
-                    db[t * C + ch] += dz[ch];
+                    const T found = kg * slope * (gu[ch] + v[ch] * (1 - 2 * gate[ch]) * gx[ch]);
+                    dz[ch] = (s.add_z ? dz[ch] : T(0)) + found;
+                    db[t * C + ch] += found;
                 }
             }
         });
@@ -165,7 +167,8 @@ class ScalarGate {
     void finish() {
         T* result = static_cast<T*>(s.db);
         const int64_t size = s.tracks * C;
-        std::fill(result, result + size, T(0));
+        if (!result) return;
+        if (!s.add_b) std::fill(result, result + size, T(0));
         for (int64_t chunk = 0; chunk < chunks(); ++chunk)
             for (int64_t i = 0; i < size; ++i) result[i] += partial[chunk * size + i];
     }

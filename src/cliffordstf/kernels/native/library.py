@@ -3,7 +3,7 @@
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from ctypes import POINTER, Structure, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from typing import Any, TypeAlias
@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.build import BuildError, built_library
 
 logger = logging.getLogger(__name__)
@@ -64,7 +63,8 @@ class ConvolutionArgs(Structure):
         *_fields("pairs", "pair_edges"),
         *_fields("channels radial", ""),
         *_fields("", "h phi U n g uh uphi uU un out dh dphi dU dn"),
-        *_fields("add_h chunks threads", ""),
+        *_fields("add_h add_phi add_U add_n", "folded_U"),
+        *_fields("chunks threads", ""),
     ]
 
 
@@ -74,7 +74,7 @@ class NodeArgs(Structure):
     _fields_ = (
         _fields("paths left right target rows", "path entry")
         + _fields("atoms channels groups", "group x y w g ux uy uw out dx dy dw")
-        + _fields("add_x add_y chunks threads", "")
+        + _fields("add_x add_y add_w chunks threads", "")
     )
 
 
@@ -85,7 +85,7 @@ class LinearArgs(Structure):
         *_fields("tracks", "track"),
         *_fields("atoms source target inputs outputs", "x w g y dx dw"),
         ("scale", c_double),
-        *_fields("ready threads", ""),
+        *_fields("ready add_y add_x add_w threads", ""),
     ]
 
 
@@ -97,30 +97,7 @@ class GateArgs(Structure):
         *_fields("atoms components channels", "x z b g ux uz ub out dx dz db"),
         ("silu_gain", c_double),
         ("sigmoid_gain", c_double),
-        *_fields("add_x chunks threads", ""),
-    ]
-
-
-class RadialArgs(Structure):
-    """`RadialArgs` in radial.h."""
-
-    _fields_ = [
-        *_fields("pairs basis depth functions layers power", "widths weights shifts ends distances values slopes"),
-        ("cutoff", c_double),
-        ("warp", c_double),
-        *_fields("threads", ""),
-    ]
-
-
-class PairArgs(Structure):
-    """`PairArgs` in pairs.h."""
-
-    _fields_ = [
-        *_fields("pairs functions layers", "vectors distances directions slopes"),
-        ("radial_gradients", POINTER(c_void_p)),
-        ("turns", POINTER(c_void_p)),
-        *_fields("", "gradients"),
-        *_fields("threads", ""),
+        *_fields("add_x add_z add_b chunks threads", ""),
     ]
 
 
@@ -152,45 +129,7 @@ class MuonArgs(Structure):
     ]
 
 
-Args: TypeAlias = EdgeArgs | ConvolutionArgs | NodeArgs | GateArgs | RadialArgs | PairArgs | AttentionArgs | MuonArgs
-
-
-class Call:
-    """A kernel with its arguments. It can be run again when the values behind the addresses have changed.
-
-    Args:
-        name: Of the kernel.
-        function: Of the library.
-        arguments: What it takes.
-        keep: Whatever the addresses point to.
-        cleared: Results of which the kernel writes only some components: they are set to zero before.
-        resized: Sets what in the arguments depends on how many atoms and edges there are.
-    """
-
-    __slots__ = ("_arguments", "_cleared", "_function", "_keep", "_resized", "name")
-
-    def __init__(
-        self,
-        name: str,
-        function: Callable[..., None],
-        arguments: tuple[Any, ...],
-        keep: object,
-        cleared: Sequence[Tensor] = (),
-        resized: Callable[[EdgeCounts], None] | None = None,
-    ) -> None:
-        self.name, self._function, self._arguments, self._keep = name, function, arguments, keep
-        self._cleared, self._resized = cleared, resized
-
-    def __call__(self) -> None:
-        """Run the kernel; the interpreter's lock is released meanwhile."""
-        for tensor in self._cleared:
-            tensor.zero_()
-        self._function(*self._arguments)
-
-    def resize(self, counts: EdgeCounts) -> None:
-        """Let the kernel work on so many atoms and edges, at the addresses that it has."""
-        assert self._resized is not None
-        self._resized(counts)
+Args: TypeAlias = EdgeArgs | ConvolutionArgs | NodeArgs | GateArgs | AttentionArgs | MuonArgs
 
 
 class Library:
@@ -206,8 +145,6 @@ class Library:
             "convolution": (ConvolutionArgs, ("forward", "backward", "second")),
             "node": (NodeArgs, ("forward", "backward", "second")),
             "gate": (GateArgs, ("forward", "backward", "second")),
-            "radial": (RadialArgs, ("forward",)),
-            "pair": (PairArgs, ("forward", "backward")),
             "attention": (AttentionArgs, ("forward",)),
             "muon": (MuonArgs, ("update",)),
         }
@@ -223,26 +160,12 @@ class Library:
             self._functions[f"linear_{name}"] = function
 
     def call(self, name: str, args: Args) -> None:
-        """Run a kernel."""
-        self.prepared(name, args, None)()
+        """Run a kernel; the interpreter's lock is released meanwhile."""
+        self._functions[name](ctypes.byref(args))
 
-    def prepared(
-        self, name: str, args: Args, keep: object, resized: Callable[[EdgeCounts], None] | None = None
-    ) -> Call:
-        """A kernel to be run later, perhaps more than once."""
-        return Call(name, self._functions[name], (ctypes.byref(args),), (args, keep), (), resized)
-
-    def prepared_linear(
-        self,
-        name: str,
-        args: "ctypes.Array[LinearArgs]",
-        keep: object,
-        cleared: Sequence[Tensor] = (),
-        resized: Callable[[EdgeCounts], None] | None = None,
-    ) -> Call:
-        """A linear kernel on several terms, to be run later."""
-        whole = f"linear_{name}"
-        return Call(whole, self._functions[whole], (args, len(args)), keep, cleared, resized)
+    def call_linear(self, name: str, args: "ctypes.Array[LinearArgs]") -> None:
+        """Run a linear kernel on several terms."""
+        self._functions[f"linear_{name}"](args, len(args))
 
 
 @cache
@@ -250,8 +173,13 @@ def library(dtype: torch.dtype) -> Library | None:
     """The kernels of a precision, or None where they cannot be had; the first failure is logged once."""
     if dtype not in _PREFIX:
         return None
-    loaded = _load("float" if dtype == torch.float32 else "double")
-    return None if loaded is None else Library(loaded, dtype)
+    found = loaded(dtype)
+    return None if found is None else Library(found, dtype)
+
+
+def loaded(dtype: torch.dtype) -> ctypes.CDLL | None:
+    """The shared library of a precision, or None where it cannot be had."""
+    return _load("float" if dtype == torch.float32 else "double")
 
 
 @cache

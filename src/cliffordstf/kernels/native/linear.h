@@ -21,6 +21,7 @@ struct LinearArgs {
     void *y, *dx, *dw;
     double scale;
     int64_t ready;                   // w is scaled already, and for the gradient of x transposed
+    int64_t add_y, add_x, add_w;     // whether all of a result is added to what is there
     int64_t threads;
 };
 
@@ -67,8 +68,9 @@ class TrackLinear {
             const LinearTrack& t = s.track[job / strips];
             if (t.matrix < 0) continue;
             const int64_t first = job % strips * strip;
-            T* dw = static_cast<T*>(s.dw) + (t.matrix * s.inputs + first) * s.outputs;
+            T* result = static_cast<T*>(s.dw) + (t.matrix * s.inputs + first) * s.outputs;
             const int count = static_cast<int>(std::min(strip, s.inputs - first));
+            T* dw = scratch<T, 66>(count * s.outputs);
             std::fill(dw, dw + count * s.outputs, T(0));
             std::vector<const T*> a, b;
             for (int64_t start = 0; start < s.atoms; start += ATOMS) {
@@ -84,7 +86,8 @@ class TrackLinear {
                     gemm_tn<T>(static_cast<int>(std::min(ROWS, a.size() - r)), a.data() + r, count, b.data() + r,
                                static_cast<int>(s.outputs), dw, s.outputs);
             }
-            for (int64_t i = 0; i < count * s.outputs; ++i) dw[i] *= static_cast<T>(s.scale);
+            const T scale = static_cast<T>(s.scale);
+            for (int64_t i = 0; i < count * s.outputs; ++i) result[i] = (s.add_w ? result[i] : T(0)) + scale * dw[i];
         }
     }
 
@@ -141,7 +144,7 @@ class TrackLinear {
                         a.push_back(x + (i * x_dims + from + m) * depth);
                         c.push_back(y + (i * y_dims + to + m) * width);
                     }
-                const bool add = reverse ? t.add_back : t.add;
+                const bool add = reverse ? t.add_back || s.add_x : t.add || s.add_y;
                 const int rows = static_cast<int>(a.size());
                 if (t.matrix < 0) {
                     keep(rows, a.data(), depth, c.data(), width, add);

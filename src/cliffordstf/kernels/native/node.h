@@ -36,7 +36,7 @@ struct NodeArgs {
     const void *x, *y, *w, *g;  // w may be null: no weights
     const void *ux, *uy, *uw;
     void *out, *dx, *dy, *dw;
-    int64_t add_x, add_y;       // whether gradients are added to what is there
+    int64_t add_x, add_y, add_w;  // whether gradients are added to what is there
     int64_t chunks, threads;
 };
 
@@ -234,7 +234,7 @@ class NodeOperator {
     void finish() {
         if (!s.dw) return;
         T* result = static_cast<T*>(s.dw);
-        std::fill(result, result + weights(), T(0));
+        if (!s.add_w) std::fill(result, result + weights(), T(0));
         each_group([&](size_t at) {
             for (int64_t chunk = 0; chunk < chunks(); ++chunk)
                 for (size_t i = at; i < at + group(); ++i) result[i] += partial[chunk * weights() + i];

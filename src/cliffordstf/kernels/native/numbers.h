@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "chunks.h"
 #include "frame.h"
@@ -27,7 +28,8 @@ struct ConvolutionArgs {
     const void *h, *phi, *U, *n, *g;
     const void *uh, *uphi, *uU, *un;
     void *out, *dh, *dphi, *dU, *dn;
-    int64_t add_h;                   // whether the gradient of h is added to what is there
+    int64_t add_h, add_phi, add_U, add_n;  // whether a gradient is added to what is there
+    const void* folded_U;            // U as `PairNumbers::fold` makes it, or null
     int64_t chunks, threads;
 };
 
@@ -60,8 +62,9 @@ class PairNumbers {
     PairNumbers(const ConvolutionArgs& args, size_t chunks_)
         : s(args), C(static_cast<int>(args.channels)), K(static_cast<int>(args.radial)),
           numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C), chunks(chunks_) {
-        packed_U = folded(in(s.U));
+        if (!s.folded_U) own_U = folded(in(s.U));
         if (s.uU) packed_uU = folded(in(s.uU));
+        packed_U = s.folded_U ? in(s.folded_U) : own_U.data();
         if (s.dU) partial_U.reset(new T[chunks * size]);
     }
 
@@ -88,7 +91,7 @@ class PairNumbers {
             return none;
         }
         const T* result = s.uphi ? product<21>(b, slice, in(s.uphi), packed_U, false) : nullptr;
-        return s.uU ? product<21>(b, slice, in(s.phi), packed_uU, result != nullptr) : result;
+        return s.uU ? product<21>(b, slice, in(s.phi), packed_uU.data(), result != nullptr) : result;
     }
 
     // Room for gradients of the numbers of a block, and for first-order ones beside those of second order; null if nobody
@@ -109,7 +112,7 @@ class PairNumbers {
 
     // Before the slices of a block.
     void clear(const PairBlock& b) const {
-        if (s.dphi) std::fill_n(static_cast<T*>(s.dphi) + b.first * K, b.count * K, T(0));
+        if (s.dphi && !s.add_phi) std::fill_n(static_cast<T*>(s.dphi) + b.first * K, b.count * K, T(0));
     }
 
     // dphi += dw U^T and dU += phi^T dw
@@ -123,7 +126,7 @@ class PairNumbers {
     template <class S>
     void finish_second(const PairBlock& b, const S& slice, const T* dw, const T* dw1, size_t chunk) {
         if (s.dphi) project(b, slice, dw, packed_U);
-        if (s.dphi && s.uU) project(b, slice, dw1, packed_uU);
+        if (s.dphi && s.uU) project(b, slice, dw1, packed_uU.data());
         if (s.dU) accumulate(b, slice, dw, s.uphi ? dw1 : nullptr, chunk);
     }
 
@@ -138,6 +141,9 @@ class PairNumbers {
         unfold(partial_U.get(), static_cast<T*>(s.dU));
     }
 
+    // U as numbers, for arguments whose weights stay as they are.
+    static std::vector<T> fold(const ConvolutionArgs& args) { return std::move(PairNumbers(args, 0).own_U); }
+
   private:
     const ConvolutionArgs& s;
     const int C;        // channels
@@ -145,7 +151,8 @@ class PairNumbers {
     const int numbers;  // of a pair and a channel
     const size_t size;  // of U as numbers
     const size_t chunks;
-    std::vector<T> packed_U, packed_uU;  // as numbers, slice by slice, in panels
+    std::vector<T> own_U, packed_uU;     // as numbers, slice by slice, in panels
+    const T* packed_U;
     std::unique_ptr<T[]> partial_U;      // gradients, likewise, of every chunk
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
@@ -174,7 +181,7 @@ class PairNumbers {
     }
 
     void unfold(const T* panels, T* dU) const {
-        std::fill(dU, dU + K * s.rows * C, T(0));
+        if (!s.add_U) std::fill(dU, dU + K * s.rows * C, T(0));
         over_slices([&](auto slice) {
             std::vector<T> part(static_cast<size_t>(K) * slice.weights);
             Panels<T>::unpack(panels + slice.place, K, slice.weights, part.data());
@@ -193,7 +200,7 @@ class PairNumbers {
     }
 
     template <int Slot, class S>
-    T* product(const PairBlock& b, const S& slice, const T* phi, const std::vector<T>& U, bool add) const {
+    T* product(const PairBlock& b, const S& slice, const T* phi, const T* U, bool add) const {
         T* result = buffer<Slot>(slice);
         const T* a[EDGES];
         T* c[EDGES];
@@ -201,13 +208,13 @@ class PairNumbers {
             a[e] = phi + (b.first + e) * K;
             c[e] = result + e * slice.weights;
         }
-        if (add) panels_nn<T, true>(b.count, a, K, U.data() + slice.place, c, slice.weights);
-        else panels_nn<T, false>(b.count, a, K, U.data() + slice.place, c, slice.weights);
+        if (add) panels_nn<T, true>(b.count, a, K, U + slice.place, c, slice.weights);
+        else panels_nn<T, false>(b.count, a, K, U + slice.place, c, slice.weights);
         return result;
     }
 
     template <class S>
-    void project(const PairBlock& b, const S& slice, const T* dw, const std::vector<T>& U) {
+    void project(const PairBlock& b, const S& slice, const T* dw, const T* U) {
         const T* a[EDGES];
         T* c[EDGES];
         for (int e = 0; e < b.count; ++e) {
@@ -215,7 +222,7 @@ class PairNumbers {
             c[e] = static_cast<T*>(s.dphi) + (b.first + e) * K;
         }
         T* sums = scratch<T, 42>(static_cast<size_t>(EDGES) * K * Simd<T>::lanes);
-        panels_nt<T>(b.count, a, slice.weights, U.data() + slice.place, K, c, sums);
+        panels_nt<T>(b.count, a, slice.weights, U + slice.place, K, c, sums);
     }
 
     template <class S>

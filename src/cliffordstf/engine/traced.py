@@ -7,7 +7,7 @@ compiled like any other module, and one compilation serves every number of atoms
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,9 @@ from torch.fx.experimental import _config as sizes
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.engine.autograd import AutogradEngine
+from cliffordstf.engine.prediction import Prediction, Wanted, Wrapped
 from cliffordstf.kernels import EdgeIndex
-from cliffordstf.model.potential import Potential, Prediction
 
 _BATCH = ("numbers", "positions", "cell", "pbc", "structure_of_atom", "shifts")
 
@@ -30,27 +31,26 @@ class GraphFunction(nn.Module):
     """A potential as a function of tensors only: what is traced.
 
     Args:
-        potential: Whose weights are used.
-        example: A batch that says what does not change: number of structures, periodicity, names.
+        potential: The potential whose weights are used.
+        example: A batch that shows what does not change: number of structures, periodicity, names.
         stress, train: As in `Potential.forward`.
     """
 
-    def __init__(self, potential: Potential, example: Batch, stress: bool, train: bool) -> None:
+    def __init__(self, potential: nn.Module, example: Batch, stress: bool, train: bool) -> None:
         super().__init__()
         self.potential = potential
-        self._example = example
-        self._stress, self._train = stress, train
+        self._example, self._wanted = example, Wanted(stress=stress, train=train)
 
     def forward(self, *tensors: Tensor) -> list[Tensor]:
         """Energy, atomic energies, forces and, if asked for, stress."""
         values: dict[str, Any] = dict(zip(_BATCH, tensors, strict=False))
         batch = replace(self._example, **values, edges=EdgeIndex(*tensors[len(_BATCH) :]))
-        prediction = self.potential(batch, stress=self._stress, train=self._train)
-        results = [prediction.energy, prediction.atom_energies, prediction.forces]
-        return [*results, prediction.stress] if self._stress else results
+        prediction = AutogradEngine().run(cast("Wrapped", self.potential), batch, self._wanted)
+        found = (prediction.energy, prediction.atom_energies, prediction.forces, prediction.stress)
+        return [result for result in found if result is not None]
 
 
-def trace(potential: Potential, example: Batch, stress: bool = False, train: bool = False) -> torch.fx.GraphModule:
+def trace(potential: nn.Module, example: Batch, stress: bool = False, train: bool = False) -> torch.fx.GraphModule:
     """Energy and its gradient as one graph with symbolic sizes, a function of (weights and buffers, batch tensors)."""
     function = GraphFunction(potential, example, stress, train)
 
@@ -80,13 +80,13 @@ def _drop_detaches(graph: torch.fx.GraphModule) -> None:
     graph.recompile()
 
 
-def program_state(potential: Potential) -> dict[str, Tensor]:
+def program_state(potential: nn.Module) -> dict[str, Tensor]:
     """Weights and buffers, as traced and exported programs take them."""
     tensors = {**dict(potential.named_parameters()), **dict(potential.named_buffers())}
     return {f"potential.{name}": tensor for name, tensor in tensors.items()}
 
 
-def export(potential: Potential, example: Batch, stress: bool = False) -> torch.export.ExportedProgram:
+def export(potential: nn.Module, example: Batch, stress: bool = False) -> torch.export.ExportedProgram:
     """Energy, atomic energies, forces and, if asked for, stress as a program for `torch.export.save` or AOTInductor.
 
     It takes (`program_state(potential)`, `batch_tensors(batch)`) for batches of any number of atoms and edges that are
@@ -99,43 +99,37 @@ def export(potential: Potential, example: Batch, stress: bool = False) -> torch.
         return torch.export.export(graph, (state, tensors), dynamic_shapes=shapes, strict=False)
 
 
-class CompiledPotential(nn.Module):
-    """A potential whose evaluation goes through torch.compile; called like `Potential`.
+class TracedEngine:
+    """Runs a potential through torch.compile.
 
-    Compilation happens at the first call of each kind (periodic or not, one structure or several, with or
-    without stress, training or not) and
-    takes about a minute; batches of any size then use the same code. Structures without any edge, and direct
-    forces in training, take the ordinary path.
+    Compilation happens at the first call of each kind (periodic or not, one structure or several, with or without
+    stress, training or not) and takes about a minute; batches of any size then use the same code. Structures without
+    any edge, and direct forces in training, take the ordinary path.
 
     Args:
-        potential: Shares its weights with the compiled code, so it can be trained.
         options: Passed to `torch.compile`.
     """
 
-    def __init__(self, potential: Potential, **options: Any) -> None:
-        super().__init__()
-        self.potential = potential
+    name = "traced"
+
+    def __init__(self, **options: Any) -> None:
         self._options = options
         self._compiled: dict[tuple[bool, bool, bool, bool], Callable[..., list[Tensor]]] = {}
 
-    def batch(self, structures: Any) -> Batch:
-        """Make a batch with the potential's cutoff, on its device."""
-        return self.potential.batch(structures)
+    def __deepcopy__(self, memo: object) -> "TracedEngine":
+        return TracedEngine(**self._options)
 
-    def forward(self, batch: Batch, forces: bool = True, stress: bool = False, train: bool = False) -> Prediction:
-        """Evaluate a batch; see `Potential.forward`."""
-        if not forces or batch.senders.numel() == 0:
-            eager: Prediction = self.potential(batch, forces=forces, stress=stress, train=train)
-            return eager
-        self.potential.check(batch)
+    def run(self, potential: Wrapped, batch: Batch, wanted: Wanted) -> Prediction:
+        """Evaluate a batch."""
+        if not wanted.forces or batch.senders.numel() == 0:
+            return AutogradEngine().run(potential, batch, wanted)
+        module = cast("nn.Module", potential)
         # One structure is a kind of its own: a size of one is taken for a constant by tracing.
-        kind = (batch.periodic, batch.size == 1, stress, train)
+        kind = (batch.periodic, batch.size == 1, wanted.stress, wanted.train)
         if kind not in self._compiled:
-            graph = trace(self.potential, batch, stress, train)
+            graph = trace(module, batch, wanted.stress, wanted.train)
             self._compiled[kind] = torch.compile(graph, dynamic=True, **self._options)
         # The gradient is part of the graph: outside of training nothing is left to differentiate.
-        with torch.set_grad_enabled(train), sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
-            energy, atom_energies, found, *rest = self._compiled[kind](
-                program_state(self.potential), batch_tensors(batch)
-            )
+        with torch.set_grad_enabled(wanted.train), sizes.patch(use_duck_shape=False):  # type: ignore[attr-defined]
+            energy, atom_energies, found, *rest = self._compiled[kind](program_state(module), batch_tensors(batch))
         return Prediction(energy, atom_energies, found, rest[0] if rest else None)

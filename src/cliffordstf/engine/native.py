@@ -1,0 +1,174 @@
+"""Models on the C++ runtime: one call for energies, forces and virials, and one for each half of a training step."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cliffordstf.allocator import free_memory
+from cliffordstf.data.batch import Batch
+from cliffordstf.engine.autograd import limits, shares, shown
+from cliffordstf.engine.prediction import Prediction, Wanted, Wrapped, forces_of_pairs, stress_of
+from cliffordstf.engine.schedule import Reference, make_schedule, to_bytes
+from cliffordstf.engine.training import Trainer
+from cliffordstf.kernels.native.runtime import Evaluation, NativeModel, NativeWorkspace
+
+KEEP = 4e9
+"""Bytes that may be kept between the way forward and back, at most half of what is free; beyond that values are made
+again on the way back, for a fifth more time."""
+
+LARGE = 2048
+"""Atoms from which on it matters how much memory is free."""
+
+
+class NativeEngine:
+    """Runs the schedule of a model in C++.
+
+    The runtime has a copy of the weights, padded to whole vectors. It is made again when a weight has changed: a change
+    in place counts up the version of a tensor.
+    """
+
+    name = "native"
+
+    def __init__(self) -> None:
+        self._state: _State | None = None
+        self._trainer: Trainer | None = None
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: object) -> "NativeEngine":
+        return NativeEngine()
+
+    def __reduce__(self) -> tuple[type["NativeEngine"], tuple[()]]:
+        return NativeEngine, ()
+
+    def run(self, potential: Wrapped, batch: Batch, wanted: Wanted) -> Prediction:
+        """Evaluate a batch."""
+        return self._train(potential, batch, wanted) if wanted.train else self._evaluate(potential, batch, wanted)
+
+    def release(self) -> None:
+        """Give back memory; the next call takes it again."""
+        self._state = self._trainer = None
+
+    def workspace(self, potential: Wrapped) -> NativeWorkspace:
+        """The calling thread's workspace for the weights as they are."""
+        state = self._state
+        if state is None or not state.watch.is_unchanged():
+            with self._lock:
+                state = self._state = _State(potential)
+        return state.workspace()
+
+    def _evaluate(self, potential: Wrapped, batch: Batch, wanted: Wanted) -> Prediction:
+        work = self.workspace(potential)
+        work.set_edges(batch.edges, batch.numbers, batch.size, batch.structure_of_atom)
+        if len(batch.numbers) > LARGE:
+            work.set_memory(min(KEEP, 0.5 * free_memory()))
+        positions, cell = batch.positions.detach().contiguous(), batch.cell.detach().contiguous()
+        energy, atom_energies = cell.new_empty(batch.size), cell.new_empty(len(batch.numbers))
+        call = Evaluation(positions=positions.data_ptr(), energies=energy.data_ptr())
+        call.atom_energies = atom_energies.data_ptr()
+        if batch.periodic:
+            call.cells, call.shifts = cell.data_ptr(), batch.shifts.data_ptr()
+        forces = torch.empty_like(positions) if wanted.forces else None
+        strain = torch.empty_like(cell) if wanted.stress else None
+        call.forces = None if forces is None else forces.data_ptr()
+        call.virials = None if strain is None else strain.data_ptr()
+        work.evaluate(call)
+        return Prediction(energy, atom_energies, forces, None if strain is None else stress_of(strain, batch))
+
+    def _train(self, potential: Wrapped, batch: Batch, wanted: Wanted) -> Prediction:
+        species = potential.species_of_number[batch.numbers]
+        near = limits(potential, batch, species)
+        if self._trainer is None or not self._trainer.fits(potential.model):
+            self._trainer = None
+            schedule = make_schedule(potential.model)
+            self._trainer = Trainer(potential.model, schedule, to_bytes(schedule, reference_of(potential)))
+        atom_energies, gradients = self._trainer.evaluate(shown(potential, batch, near))
+        atom_energies = potential.reference(atom_energies, species)
+        gradients = gradients.double() * potential.reference.scale
+        if potential.pooling == "mean":
+            share = shares(batch)
+            atom_energies = atom_energies * share
+            gradients = gradients * share.index_select(0, _receivers(batch))[:, None]
+        if near is not None and potential.short_range is not None:
+            atom_energies = atom_energies + potential.short_range.energies(batch, species, near).detach()
+            gradients = potential.short_range.gradients(batch, species, near, gradients)
+        energy = potential.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
+        forces = forces_of_pairs(batch, gradients) if wanted.forces else None
+        stress = _stress(batch, gradients) if wanted.stress else None
+        return Prediction(energy, atom_energies, forces, stress)
+
+
+def reference_of(potential: Wrapped) -> Reference:
+    """The numbers of a potential around its network."""
+    short_range = potential.short_range
+    return Reference(
+        elements=potential.elements,
+        cutoff=potential.cutoff,
+        energies=potential.reference.energies.cpu().numpy().astype(np.float64),
+        scale=float(potential.reference.scale),
+        constant=float(potential.reference.constant),
+        pooling=potential.pooling,
+        repulsion=None if short_range is None else short_range.outer.cpu().numpy(),
+    )
+
+
+class _State:
+    """The runtime's model of some weights, with a workspace for every thread."""
+
+    def __init__(self, potential: Wrapped) -> None:
+        self.watch = Watch(potential.model, potential.reference)  # type: ignore[arg-type]
+        schedule = make_schedule(potential.model)
+        dtype = next(iter(schedule.weights.values())).dtype
+        self._model = NativeModel(to_bytes(schedule, reference_of(potential)), dtype)
+        self._local = threading.local()
+
+    def workspace(self) -> NativeWorkspace:
+        found: NativeWorkspace | None = getattr(self._local, "workspace", None)
+        if found is None:
+            found = self._local.workspace = NativeWorkspace(self._model)
+        return found
+
+
+class Watch:
+    """Notices whether a tensor or a part of some modules has been changed or replaced.
+
+    Writing through `.data` does not count up a version: use `torch.no_grad()`.
+    """
+
+    def __init__(self, *modules: nn.Module) -> None:
+        every = [module for root in modules for module in root.modules()]
+        self._parts = [(m._modules, name, part) for m in every for name, part in m._modules.items()]
+        self._tensors = [
+            (owner, name, tensor, _version(tensor), tensor.data_ptr()) for owner, name, tensor in _tensors(every)
+        ]
+
+    def is_unchanged(self) -> bool:
+        """Whether all is as it was."""
+        return all(owner.get(name) is part for owner, name, part in self._parts) and all(
+            owner.get(name) is tensor and _version(tensor) == version and tensor.data_ptr() == address
+            for owner, name, tensor, version, address in self._tensors
+        )
+
+
+def _tensors(modules: list[nn.Module]) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+    for module in modules:
+        for owner in (module._parameters, module._buffers):
+            yield from ((owner, name, tensor) for name, tensor in owner.items() if tensor is not None)
+
+
+def _version(tensor: Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _receivers(batch: Batch) -> Tensor:
+    return batch.receivers.index_select(0, batch.edges.pair_edges[:, 0])
+
+
+def _stress(batch: Batch, gradients: Tensor) -> Tensor:
+    virials = batch.pair_vectors().detach()[:, :, None] * gradients[:, None, :]
+    structures = batch.structure_of_atom.index_select(0, _receivers(batch))
+    strain = torch.zeros_like(batch.cell).index_add_(0, structures, 0.5 * (virials + virials.mT))
+    return stress_of(strain, batch)

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cliffordstf import __version__
+from cliffordstf.allocator import keep_freed_memory
 from cliffordstf.cli import checks as _checks  # noqa: F401 - its commands register themselves with bench_app
 from cliffordstf.cli import fetch as _fetch  # noqa: F401 - its command registers itself with data_app
 from cliffordstf.cli import studies as _studies  # noqa: F401 - and so do these
@@ -57,6 +58,7 @@ app.add_typer(bench_app, name="bench")
 
 def run() -> None:
     """Entry point: errors that a user can act on are one line, without a traceback."""
+    keep_freed_memory()
     try:
         app()
     except CliffordSTFError as error:

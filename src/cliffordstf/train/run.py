@@ -4,11 +4,15 @@ import csv
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
+from cliffordstf.allocator import freed_memory_kept
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.duplicates import Mark
@@ -147,7 +151,19 @@ def resume(
     return _run(config, directory, watcher or Silence(), (directory / "last.ckpt").is_file(), memory, False)
 
 
+@contextmanager
+def _threads_restored() -> Iterator[None]:
+    """Undo `threads` of the config, which `prepare` sets for the whole process."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@freed_memory_kept()
 @without_denormals()
+@_threads_restored()
 def _run(
     config: TrainConfig,
     directory: Path,

@@ -6,8 +6,8 @@ from ase import Atoms
 from ase.build import molecule
 from ase.collections import g2
 
+from cliffordstf.data.ase_structures import read_structures, without_labels
 from cliffordstf.errors import DataError
-from cliffordstf.integrations.files import read_structures, without_labels
 from cliffordstf.text import did_you_mean
 
 

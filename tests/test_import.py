@@ -125,7 +125,7 @@ def test_the_snapshot_sees_changes():
 @needs_glibc
 def test_importing_leaves_the_allocator_alone():
     assert float(run(f"{RESIDENT}{EVERY_NAME}print(left_of(36, 8))")) < 30
-    keep = "from cliffordstf.allocator import keep_freed_memory\nkeep_freed_memory()\n"
+    keep = "from cliffordstf.host.allocator import keep_freed_memory\nkeep_freed_memory()\n"
     assert float(run(f"{RESIDENT}{keep}print(left_of(36, 8))")) > 250
 
 

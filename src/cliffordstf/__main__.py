@@ -1,6 +1,6 @@
 """The command: `cliffordstf`, `python -m cliffordstf` and `torchrun -m cliffordstf`."""
 
-from cliffordstf.openmp import spin_briefly
+from cliffordstf.host.openmp import spin_briefly
 
 
 def main() -> None:

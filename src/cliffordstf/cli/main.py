@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from cliffordstf import __version__
-from cliffordstf.allocator import keep_freed_memory
 from cliffordstf.cli import checks as _checks  # noqa: F401 - its commands register themselves with bench_app
 from cliffordstf.cli import fetch as _fetch  # noqa: F401 - its command registers itself with data_app
 from cliffordstf.cli import studies as _studies  # noqa: F401 - and so do these
@@ -25,6 +24,7 @@ from cliffordstf.cli.relax import relax
 from cliffordstf.cli.train import train_command
 from cliffordstf.cli.verify import verify
 from cliffordstf.errors import CliffordSTFError
+from cliffordstf.host.allocator import keep_freed_memory
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 

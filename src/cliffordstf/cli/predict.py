@@ -20,7 +20,7 @@ from cliffordstf.data.batch import make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.errors import ConfigError, UnknownElementError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.integrations.ase import DTYPES, inference_device
 from cliffordstf.integrations.dispersion import D3
 from cliffordstf.model.ensemble import Ensemble

@@ -19,7 +19,7 @@ from torch import nn
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.options import AnyModelOptions
 from cliffordstf.options import parse_options
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 
 class FamilyConfig(AnyModelOptions):

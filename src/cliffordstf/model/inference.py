@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.allocator import free_memory
 from cliffordstf.data.batch import Batch
+from cliffordstf.host.allocator import free_memory
 from cliffordstf.kernels import kernel_name
 from cliffordstf.kernels.native.kernel import padded, padded_channels
 from cliffordstf.kernels.native.pairs import PreparedPairs

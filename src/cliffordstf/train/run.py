@@ -12,18 +12,17 @@ from typing import Any, Protocol
 
 import torch
 
-from cliffordstf.allocator import freed_memory_kept
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.duplicates import Mark
-from cliffordstf.denormals import without_denormals
 from cliffordstf.errors import ConfigError
-from cliffordstf.files import write_atomically, write_json
+from cliffordstf.host.allocator import freed_memory_kept
+from cliffordstf.host.denormals import without_denormals
+from cliffordstf.host.files import write_atomically, write_json
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
-from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_run_config, to_yaml
 from cliffordstf.train.divide import InMemory
@@ -33,6 +32,7 @@ from cliffordstf.train.loggers import RunLogger, check_loggers, open_loggers
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import Hooks, Progress
+from cliffordstf.train.provenance import describe_run, file_digest
 from cliffordstf.train.setup import Setup, prepare
 
 CONFIG = "config.yaml"

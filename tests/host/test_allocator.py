@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cliffordstf.allocator import free_memory
+from cliffordstf.host.allocator import free_memory
 
 FAULTS = """
 import resource, torch
-from cliffordstf.allocator import keep_freed_memory
+from cliffordstf.host.allocator import keep_freed_memory
 keep_freed_memory()
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -44,7 +44,7 @@ def test_free_memory_is_a_plausible_number():
 
 BLOCKS = """
 import torch
-from cliffordstf.allocator import freed_memory_kept, keep_freed_memory
+from cliffordstf.host.allocator import freed_memory_kept, keep_freed_memory
 
 def resident():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) / 1000

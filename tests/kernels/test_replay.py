@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels import kernel_name
-from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.plan import GatePlan
 from cliffordstf.kernels.replay import Replay, add, do, written_to, zeros

@@ -1,6 +1,5 @@
 """The multilinear maps that carry the model's cost, each behind one signature."""
 
-from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.operator import differentiate, wants
 from cliffordstf.kernels.ops import (
     edge_convolution,
@@ -18,7 +17,6 @@ from cliffordstf.kernels.plan import AS_IT_IS, EdgePath, EdgePlan, GatePlan, Lin
 
 __all__ = [
     "AS_IT_IS",
-    "EdgeIndex",
     "EdgePath",
     "EdgePlan",
     "GatePlan",

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts
 
 Action = Callable[[], object]
 

@@ -15,7 +15,7 @@ from torch.fx.experimental import _config as sizes
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.model.potential import Potential, Prediction
 
 _BATCH = ("numbers", "positions", "cell", "pbc", "structure_of_atom", "shifts")

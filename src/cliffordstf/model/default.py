@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import EdgeIndex, one_node, take
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import one_node, take
 from cliffordstf.model.config import DefaultConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.geometry import Geometry

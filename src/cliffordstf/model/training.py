@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import EdgeIndex
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts, EdgeIndex
 from cliffordstf.kernels.native.kernel import padded_channels
 from cliffordstf.kernels.operator import THIRD_DERIVATIVE, Maybe, recorder
 from cliffordstf.kernels.program import Program

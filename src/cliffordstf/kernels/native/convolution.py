@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from cliffordstf.algebra.frames import aligned_numbers, generators, raising, track_basis
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Track
-from cliffordstf.kernels.edges import EdgeCounts, EdgeIndex
+from cliffordstf.graph import EdgeCounts, EdgeIndex
 from cliffordstf.kernels.native.edge import EdgeKernel
 from cliffordstf.kernels.native.library import ConvolutionArgs, FrameSide, FrameTurns, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors

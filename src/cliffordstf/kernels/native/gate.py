@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels.native.library import Call, GateArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import GatePlan

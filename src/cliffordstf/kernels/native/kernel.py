@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels.native.library import Args, Call, library, pointer
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.replay import add, do

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels.native.build import BuildError, built_library
 
 logger = logging.getLogger(__name__)

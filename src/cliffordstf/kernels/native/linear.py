@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels.native.kernel import padded, padded_channels, uncut
 from cliffordstf.kernels.native.library import Call, Library, LinearArgs, library, pointer, threads_for
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeCounts
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels.native.kernel import MultilinearKernel
 from cliffordstf.kernels.native.library import NodeArgs, threads_for
 from cliffordstf.kernels.operator import Tensors

@@ -1,5 +1,7 @@
 """The multilinear maps that carry the model's cost, each behind one signature."""
 
+from typing import TYPE_CHECKING
+
 from cliffordstf.kernels.operator import differentiate, wants
 from cliffordstf.kernels.ops import (
     edge_convolution,
@@ -14,6 +16,7 @@ from cliffordstf.kernels.ops import (
     track_linear,
 )
 from cliffordstf.kernels.plan import AS_IT_IS, EdgePath, EdgePlan, GatePlan, LinearPlan, LinearTerm, NodePath, NodePlan
+from cliffordstf.moved import moved_from
 
 __all__ = [
     "AS_IT_IS",
@@ -37,3 +40,6 @@ __all__ = [
     "track_linear",
     "wants",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = moved_from(__name__)

@@ -1,34 +1,26 @@
-"""CliffordSTF: interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks."""
+"""CliffordSTF: interatomic potentials from a Cl(3,0) multivector coupled to symmetric-traceless tensor tracks.
 
-import os
-from typing import TYPE_CHECKING
+Public names and subpackages are imported when they are first used. Importing the package changes nothing in its
+process and does not load torch, so the command line can still set what torch reads when it is loaded.
+"""
 
-# How long OpenMP threads spin before they sleep, about 0.1 ms: waking a sleeper takes as long as a small step's work,
-# and endless spinning slows everything down as soon as another program wants the same cores. Has an effect only if
-# torch is not loaded yet, and never overrides the user's choice.
-os.environ.setdefault("GOMP_SPINCOUNT", "100000")
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from cliffordstf.allocator import keep_freed_memory
-from cliffordstf.api import evaluate, predict
-from cliffordstf.data.batch import Batch, make_batch
-from cliffordstf.data.structure import Structure
-from cliffordstf.engine.prediction import Prediction
-from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError, UnknownElementError
-from cliffordstf.integrations.ase import Calculator
-from cliffordstf.model.build import build, build_from_config
-from cliffordstf.model.ensemble import Ensemble
-from cliffordstf.model.potential import Potential
-from cliffordstf.model.presets import PRESETS
-from cliffordstf.model.shipped import load
 from cliffordstf.version import __version__
-from cliffordstf.zoo import names as _peers  # noqa: F401 - makes the peers known by name; imports none of them
 
-if TYPE_CHECKING:  # the package of this name is callable, which type checkers cannot see
-    from cliffordstf.api import train
-else:
-    from cliffordstf import train
-
-keep_freed_memory()
+if TYPE_CHECKING:  # what `__getattr__` does, for type checkers; they cannot see that the package `train` is callable
+    from cliffordstf.api import evaluate, predict, train
+    from cliffordstf.data.batch import Batch, make_batch
+    from cliffordstf.data.structure import Structure
+    from cliffordstf.engine.prediction import Prediction
+    from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError, UnknownElementError
+    from cliffordstf.integrations.ase import Calculator
+    from cliffordstf.model.build import build, build_from_config
+    from cliffordstf.model.ensemble import Ensemble
+    from cliffordstf.model.potential import Potential
+    from cliffordstf.model.presets import PRESETS
+    from cliffordstf.model.shipped import load
 
 __all__ = [
     "PRESETS",
@@ -51,3 +43,45 @@ __all__ = [
     "predict",
     "train",
 ]
+
+_MODULE_OF = {
+    "PRESETS": "model.presets",
+    "Batch": "data.batch",
+    "Calculator": "integrations.ase",
+    "CliffordSTFError": "errors",
+    "ConfigError": "errors",
+    "Ensemble": "model.ensemble",
+    "Potential": "model.potential",
+    "Prediction": "engine.prediction",
+    "Structure": "data.structure",
+    "StructureError": "errors",
+    "UnknownElementError": "errors",
+    "build": "model.build",
+    "build_from_config": "model.build",
+    "evaluate": "api",
+    "load": "model.shipped",
+    "make_batch": "data.batch",
+    "predict": "api",
+}
+
+
+if not TYPE_CHECKING:  # they would believe that any name exists
+
+    def __getattr__(name: str) -> Any:
+        """A public name or a subpackage, imported now."""
+        if name in _MODULE_OF:
+            value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+            globals()[name] = value
+            return value
+        if not name.startswith("_"):
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """Public names, imported or not."""
+    return sorted({*globals(), *__all__})

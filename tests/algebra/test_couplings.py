@@ -1,10 +1,10 @@
 from fractions import Fraction
+from functools import partial
 
 import pytest
 import torch
 
 from cliffordstf.algebra import clifford
-from cliffordstf.algebra.actions import random_rotation, track_action
 from cliffordstf.algebra.couplings import (
     admissible_couplings,
     coupling,
@@ -16,6 +16,7 @@ from cliffordstf.algebra.couplings import (
 from cliffordstf.algebra.stf import frobenius_squared, gram
 from cliffordstf.algebra.tracks import BIVECTOR, GRADES, SCALAR, STF2, STF3, TRACKS, VECTOR
 from tests import literal
+from tests.equivariance import check_equivariance, one_track
 
 
 def apply(entry, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -85,12 +86,8 @@ def test_exchange_symmetry(entry, generator):
 )
 def test_track_couplings_are_equivariant_and_their_parity_label_is_true(entry, generator):
     a, b = random(entry.a.degree, generator), random(entry.b.degree, generator)
-    for matrix in (random_rotation(generator), -random_rotation(generator)):
-        turned = apply(entry, track_action(entry.a, matrix) @ a, track_action(entry.b, matrix) @ b)
-        expected = track_action(entry.c, matrix) @ apply(entry, a, b)
-        if torch.linalg.det(matrix) < 0 and not entry.conserves_parity:
-            expected = -expected
-        torch.testing.assert_close(turned, expected, rtol=0, atol=1e-11)
+    inputs, parity = [(a, one_track(entry.a)), (b, one_track(entry.b))], 1 if entry.conserves_parity else -1
+    check_equivariance(partial(apply, entry), inputs, one_track(entry.c, parity), tolerance=1e-11)
 
 
 def test_the_two_parity_breaking_terms_of_the_paper():

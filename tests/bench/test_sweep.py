@@ -10,7 +10,7 @@ import pytest
 from cliffordstf.bench.cells import Cell
 from cliffordstf.bench.sweep import Sweep, SweepError, read_results
 from cliffordstf.errors import DataError
-from cliffordstf.files import lock
+from cliffordstf.host.files import lock
 from cliffordstf.train.config import load_config, to_yaml
 from cliffordstf.train.run import Silence
 

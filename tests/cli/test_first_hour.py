@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from cliffordstf.cli.main import app
 from cliffordstf.cli.screen import Printer
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError, FileWriteError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.model.file import load_model, read_info
 from cliffordstf.model.shipped import open_model
 

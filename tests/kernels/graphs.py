@@ -5,7 +5,8 @@ from torch import Tensor
 
 from cliffordstf.algebra.couplings import admissible_couplings
 from cliffordstf.algebra.tracks import Layout, natural_track
-from cliffordstf.kernels import EdgeIndex, EdgePath, EdgePlan, NodePath, NodePlan
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan
 
 
 def edge_index(pairs: list[tuple[int, int]], atoms: int) -> EdgeIndex:

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from cliffordstf.algebra.couplings import admissible_couplings
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, STF2, STF3, TRACKS, VECTOR, Layout, natural_track
-from cliffordstf.kernels import EdgeIndex, EdgePath, EdgePlan, NodePath, NodePlan, reference
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, reference
 from cliffordstf.kernels.gpu import EdgeTrilinear, NodeBilinear, available
 from cliffordstf.kernels.gpu.program import OPTIONS, Kernel
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from cliffordstf.algebra.tracks import BIVECTOR, GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels import (
     AS_IT_IS,
-    EdgeIndex,
     EdgePlan,
     GatePlan,
     LinearPlan,

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from cliffordstf.kernels.replay import Replay, add, do, written_to, zeros
 
+from cliffordstf.graph import EdgeCounts
 from cliffordstf.kernels import kernel_name
-from cliffordstf.kernels.edges import EdgeCounts
 from cliffordstf.kernels.native.gate import ScalarGate
 from cliffordstf.kernels.plan import GatePlan
-from cliffordstf.kernels.replay import Replay, add, do, written_to, zeros
 
 
 def test_what_is_written_down_happens_when_it_is_run_each_time_anew():

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 import cliffordstf
 from cliffordstf.errors import FileWriteError, ModelFileError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.model.file import load_model, read_info, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from cliffordstf.algebra.actions import act, random_rotation
 from cliffordstf.algebra.stf import stf_power
 from cliffordstf.algebra.tracks import GRADES, SCALAR, STF2, STF3, STF4, VECTOR, Layout
-from cliffordstf.kernels import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.nn.convolution import Convolution
 from cliffordstf.nn.gate import NormGate, ScalarGate
 from cliffordstf.nn.geometry import Geometry

@@ -15,7 +15,7 @@ from cliffordstf.bench.table import Table
 from cliffordstf.data.readers import oc20_shards
 from cliffordstf.data.readers.detect import expand, find_reader
 from cliffordstf.errors import ConfigError, DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.train.config import load_config
 
 Task = Literal["is2re", "s2ef"]

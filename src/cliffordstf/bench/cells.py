@@ -12,12 +12,12 @@ from cliffordstf.data.duplicates import marks, shared
 from cliffordstf.data.load import load_frames
 from cliffordstf.data.structure import element_numbers
 from cliffordstf.errors import ConfigError
-from cliffordstf.provenance import describe_run
 from cliffordstf.train.checkpoint import model_options
 from cliffordstf.train.config import TrainConfig, load_run_config
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import DivergedError
+from cliffordstf.train.provenance import describe_run
 from cliffordstf.train.run import RunResult, Watcher, resume, train
 
 CURVE_POINTS = 40

@@ -11,9 +11,9 @@ from cliffordstf.bench.sweep import Sweep, SweepError
 from cliffordstf.data.dataset import BatchPlan
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import load_model
-from cliffordstf.provenance import describe_run
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics
+from cliffordstf.train.provenance import describe_run
 from cliffordstf.train.run import Watcher, headline
 from cliffordstf.train.setup import prepare
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cliffordstf.data.readers import qm9pack
 from cliffordstf.data.readers.detect import expand
-from cliffordstf.provenance import file_digest
+from cliffordstf.train.provenance import file_digest
 
 _NO_DATA = re.compile(r"^\.|lock(\.mdb)?$|\.(cache|md|txt)$", re.IGNORECASE)
 """Names of files that come and go in the folder of a data set without being part of it."""

@@ -17,10 +17,10 @@ from cliffordstf.data.readers import read_frames
 from cliffordstf.data.structure import FloatArray, symbol
 from cliffordstf.errors import DataError
 from cliffordstf.integrations.ase import Calculator
-from cliffordstf.provenance import describe_run
 from cliffordstf.simulate.guards import SimulationError
 from cliffordstf.simulate.md import run_md
 from cliffordstf.simulate.settings import MDSettings
+from cliffordstf.train.provenance import describe_run
 from cliffordstf.train.run import Watcher
 
 INTERVAL = 100

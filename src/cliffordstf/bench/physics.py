@@ -16,7 +16,7 @@ from cliffordstf.bench.table import Table
 from cliffordstf.data.structure import Structure
 from cliffordstf.model.build import build
 from cliffordstf.model.potential import Potential
-from cliffordstf.provenance import describe_run
+from cliffordstf.train.provenance import describe_run
 from cliffordstf.train.run import Watcher
 from cliffordstf.verify import physics
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal

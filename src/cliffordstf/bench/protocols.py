@@ -11,7 +11,7 @@ from cliffordstf.bench.recommended import family_of, recommended_options
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.family import family_names
 from cliffordstf.model.presets import PRESETS, preset
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 Protocol = Literal["sound", "paper", "recommended"]
 

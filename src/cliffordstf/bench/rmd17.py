@@ -11,7 +11,7 @@ from cliffordstf.bench.published import RMD17_MOLECULES, rmd17, rmd17_models
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.errors import ConfigError, DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.train.config import load_config
 
 POOL = 1000

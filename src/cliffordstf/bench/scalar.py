@@ -15,7 +15,7 @@ from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.table import Table
 from cliffordstf.data.readers import ase_db, qm9pack
 from cliffordstf.errors import ConfigError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.train.config import load_config
 
 

@@ -9,10 +9,10 @@ from cliffordstf.bench.scaling import FAMILIES, scaling_cell
 from cliffordstf.bench.sweep import file_name
 from cliffordstf.bench.timing import Action, Timing, interleaved, ratio
 from cliffordstf.data.dataset import shuffled
-from cliffordstf.provenance import describe_run
 from cliffordstf.train.config import TrainConfig
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.progress import Hooks
+from cliffordstf.train.provenance import describe_run
 from cliffordstf.train.run import Watcher
 from cliffordstf.train.setup import prepare
 

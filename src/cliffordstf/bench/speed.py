@@ -18,7 +18,7 @@ from cliffordstf.kernels import kernel_name
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.presets import preset
 from cliffordstf.model.training import forget
-from cliffordstf.provenance import describe_run
+from cliffordstf.train.provenance import describe_run
 
 MOLECULES = 32
 BOXES = (100, 1_000, 10_000, 100_000)

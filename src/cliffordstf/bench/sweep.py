@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
-from cliffordstf.files import lock, write_atomically
+from cliffordstf.host.files import lock, write_atomically
 from cliffordstf.train.run import Watcher
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cliffordstf.allocator import give_back_freed_memory
-from cliffordstf.denormals import without_denormals
+from cliffordstf.host.allocator import freed_memory_kept, give_back_freed_memory
+from cliffordstf.host.denormals import without_denormals
 
 Action = Callable[[], object]
 MOST_CALLS = 20
@@ -35,6 +35,7 @@ class Timing:
         return float(low), float(high)
 
 
+@freed_memory_kept()
 @without_denormals()
 def interleaved(
     actions: Mapping[str, Action],

@@ -18,8 +18,8 @@ from cliffordstf.bench.sweep import read_results
 from cliffordstf.bench.table import html_page
 from cliffordstf.bench.tables import all_tables
 from cliffordstf.errors import ConfigError
-from cliffordstf.files import write_atomically
-from cliffordstf.text import names_in
+from cliffordstf.host.files import write_atomically
+from cliffordstf.options.text import names_in
 from cliffordstf.train.config import parse_duration
 
 bench_app = typer.Typer(no_args_is_help=True)

@@ -15,7 +15,7 @@ from cliffordstf.bench.scaling_timing import scaling_timing
 from cliffordstf.bench.sweep import Job
 from cliffordstf.cli.options import Overrides, Recipe, Seeds, need_a_name, numbers
 from cliffordstf.cli.sweeps import study
-from cliffordstf.text import names_in
+from cliffordstf.options.text import names_in
 
 _ASPIRIN = "data/rmd17/rmd17_aspirin_train_01.npz"
 

@@ -20,7 +20,7 @@ from cliffordstf.cli.reading import (
 )
 from cliffordstf.data.inspection import Inspection, inspect_frames
 from cliffordstf.errors import ConfigError
-from cliffordstf.files import write_json
+from cliffordstf.host.files import write_json
 
 data_app = typer.Typer(no_args_is_help=True)
 SHOWN = 10

@@ -26,16 +26,16 @@ from cliffordstf.data.options import ReadOptions
 from cliffordstf.data.references import split_isolated
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ConfigError, DataError, UnknownElementError
-from cliffordstf.files import write_json
+from cliffordstf.host.files import write_json
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import ModelInfo
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import open_ensemble
-from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.report import ReportInputs, ReportSection, write_report
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.evaluation import Evaluation
 from cliffordstf.train.metrics import compute_metrics
+from cliffordstf.train.provenance import describe_run, file_digest
 
 
 @with_reading_options

@@ -26,7 +26,7 @@ from cliffordstf.data.fetch import (
     state,
 )
 from cliffordstf.errors import ConfigError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 STATES = {"missing": "to fetch", "begun": "to go on with", "archive": "to unpack", "there": "there"}
 

@@ -5,7 +5,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.text import nearest_of
+from cliffordstf.options.text import nearest_of
 from cliffordstf.train.config import option_paths
 from cliffordstf.train.foreign import find_option
 

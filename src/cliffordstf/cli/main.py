@@ -24,6 +24,7 @@ from cliffordstf.cli.relax import relax
 from cliffordstf.cli.train import train_command
 from cliffordstf.cli.verify import verify
 from cliffordstf.errors import CliffordSTFError
+from cliffordstf.host.allocator import keep_freed_memory
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -57,6 +58,7 @@ app.add_typer(bench_app, name="bench")
 
 def run() -> None:
     """Entry point: errors that a user can act on are one line, without a traceback."""
+    keep_freed_memory()
     try:
         app()
     except CliffordSTFError as error:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.text import names_in
+from cliffordstf.options.text import names_in
 
 DataFolder = Annotated[Path, typer.Option("--data", help="Folder of the data set.")]
 Models = Annotated[str, typer.Option(help="Presets or peers, separated by commas.")]

@@ -15,15 +15,15 @@ from rich.progress import Progress
 
 from cliffordstf.cli.options import AddModel, Dispersion
 from cliffordstf.cli.reading import FILES, MODEL, read, read_options, split_arguments, with_reading_options
+from cliffordstf.data.ase_structures import without_labels
 from cliffordstf.data.batch import make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, symbol
 from cliffordstf.engine.prediction import Prediction
 from cliffordstf.errors import ConfigError, UnknownElementError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.integrations.ase import DTYPES, inference_device
 from cliffordstf.integrations.dispersion import D3
-from cliffordstf.integrations.files import without_labels
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import open_ensemble

@@ -12,11 +12,11 @@ from ase import Atoms
 from rich.console import Console
 from rich.markup import escape
 
+from cliffordstf.data.ase_structures import read_structure
 from cliffordstf.data.load import Loaded, load_frames
 from cliffordstf.data.options import ReadOptions
 from cliffordstf.data.readers import Source
 from cliffordstf.errors import ConfigError
-from cliffordstf.integrations.files import read_structure
 from cliffordstf.options import parse_options
 from cliffordstf.train.config import merged, nested, option_hint, option_paths
 from cliffordstf.train.foreign import find_option

@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from cliffordstf.cli.options import AddModel, Dispersion
 from cliffordstf.cli.reading import MODEL, STRUCTURE, read_one, with_reading_options
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.simulate.output import append_frame, frozen
 from cliffordstf.simulate.relax import RelaxResult, RelaxSettings

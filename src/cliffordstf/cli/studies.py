@@ -31,7 +31,7 @@ from cliffordstf.cli.options import (
 from cliffordstf.cli.sweeps import study
 from cliffordstf.data.readers import qm9pack
 from cliffordstf.errors import ConfigError
-from cliffordstf.text import names_in
+from cliffordstf.options.text import names_in
 
 
 @study()

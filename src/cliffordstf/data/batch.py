@@ -12,7 +12,7 @@ from cliffordstf.algebra.repulsion import floored_vectors
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
 from cliffordstf.data.structure import Structure, as_structure
 from cliffordstf.errors import StructureError
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 
 if TYPE_CHECKING:
     from ase import Atoms

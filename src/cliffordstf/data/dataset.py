@@ -14,7 +14,7 @@ from torch import Tensor
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cliffordstf.errors import DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 OF_THE_TEST_SET = "_test_split_inds.json"
 WHOLE = "_split_inds.json"

@@ -13,7 +13,7 @@ from cliffordstf.data.readers import read_files
 from cliffordstf.data.references import ReferenceMode, isolated_atoms, split_isolated
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ConfigError, DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 MODES = ("auto", "isolated", "least-squares", "mean", "none")
 

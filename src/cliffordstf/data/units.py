@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from cliffordstf.errors import ConfigError
 from cliffordstf.options import Options
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 AUTO = "auto"
 

@@ -4,7 +4,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from cliffordstf.errors import DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 SUFFIX = ".extxyz.xz"
 

@@ -15,7 +15,7 @@ from cliffordstf.engine.traced import TracedEngine
 from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import ScheduleError, use_plain_pytorch
 from cliffordstf.kernels.native.runtime import PRECISIONS, is_available
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 EngineName = Literal["auto", "native", "autograd", "reference", "traced"]
 VARIABLE = "CLIFFORDSTF_ENGINE"

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cliffordstf.allocator import free_memory
 from cliffordstf.data.batch import Batch
 from cliffordstf.engine.autograd import limits, shares, shown
 from cliffordstf.engine.prediction import Prediction, Wanted, Wrapped, forces_of_pairs, stress_of
 from cliffordstf.engine.schedule import Reference, make_schedule, to_bytes
 from cliffordstf.engine.training import Trainer
+from cliffordstf.host.allocator import free_memory
 from cliffordstf.kernels.native.runtime import Evaluation, NativeModel, NativeWorkspace
 
 KEEP = 4e9

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from cliffordstf.data.batch import Batch
 from cliffordstf.engine.autograd import AutogradEngine
 from cliffordstf.engine.prediction import Prediction, Wanted, Wrapped
-from cliffordstf.kernels import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 
 _BATCH = ("numbers", "positions", "cell", "pbc", "structure_of_atom", "shifts")
 

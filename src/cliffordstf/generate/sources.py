@@ -6,9 +6,9 @@ from ase import Atoms
 from ase.build import molecule
 from ase.collections import g2
 
+from cliffordstf.data.ase_structures import read_structures, without_labels
 from cliffordstf.errors import DataError
-from cliffordstf.integrations.files import read_structures, without_labels
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 
 def start_structures(name_or_path: str) -> list[Atoms]:

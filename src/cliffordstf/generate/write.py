@@ -7,7 +7,7 @@ from ase import Atoms
 from ase.io import write
 
 from cliffordstf.errors import ConfigError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 
 SUFFIXES = (".extxyz", ".xyz", ".extxyz.xz", ".xyz.xz")
 

@@ -10,8 +10,8 @@ import torch
 from ase import Atoms
 from ase.calculators.singlepoint import SinglePointCalculator
 
+from cliffordstf.data.ase_structures import without_labels
 from cliffordstf.errors import ConfigError
-from cliffordstf.integrations.files import without_labels
 
 METHOD = "GFN2-xTB"
 LABEL_ACCURACY = 0.01

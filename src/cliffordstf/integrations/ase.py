@@ -14,11 +14,11 @@ from ase.stress import full_3x3_to_voigt_6_stress
 
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.neighbours import NeighbourList
+from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.engine.prediction import Prediction
 from cliffordstf.errors import ConfigError, StructureError
 from cliffordstf.integrations.dispersion import D3
-from cliffordstf.integrations.neighbours import SkinList
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import open_model
 

@@ -20,7 +20,7 @@ from ase.units import Bohr, Hartree
 
 from cliffordstf.data.structure import FloatArray, Structure, as_structure, symbol
 from cliffordstf.errors import ConfigError, StructureError, UnknownElementError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 LAST_CERTAIN_ELEMENT = 94
 """Elements up to plutonium have coefficients in every version of the library."""

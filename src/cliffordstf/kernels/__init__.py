@@ -1,6 +1,7 @@
 """The multilinear maps that carry the model's cost, each behind one signature."""
 
-from cliffordstf.kernels.edges import EdgeIndex
+from typing import TYPE_CHECKING
+
 from cliffordstf.kernels.native.attention import attention_weights, can_weigh
 from cliffordstf.kernels.native.muon import can_update, update_matrices
 from cliffordstf.kernels.ops import (
@@ -28,10 +29,13 @@ from cliffordstf.kernels.plan import (
     use_plain_pytorch,
 )
 from cliffordstf.kernels.symbol import Recording, ScheduleError, Step, Symbol, ValueShape
+from cliffordstf.moved import moved_from
+
+if not TYPE_CHECKING:
+    __getattr__ = moved_from(__name__)
 
 __all__ = [
     "AS_IT_IS",
-    "EdgeIndex",
     "EdgePath",
     "EdgePlan",
     "GatePlan",
@@ -61,3 +65,6 @@ __all__ = [
     "update_matrices",
     "use_plain_pytorch",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = moved_from(__name__)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels import gpu, reference, tables
-from cliffordstf.kernels.edges import EdgeIndex
 from cliffordstf.kernels.native.convolution import MOST_COMPONENTS, EdgeConvolution
 from cliffordstf.kernels.native.edge import LARGEST_DEGREE, EdgeFactored, EdgeTrilinear
 from cliffordstf.kernels.native.gate import ScalarGate

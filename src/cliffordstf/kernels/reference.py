@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cliffordstf.algebra.stf import stf_powers
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.plan import AS_IT_IS, EdgePlan, GatePlan, LinearPlan, NodePlan
 
 

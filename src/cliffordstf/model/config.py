@@ -8,7 +8,7 @@ from cliffordstf.errors import ConfigError
 from cliffordstf.model.family import FamilyConfig, family_config
 from cliffordstf.model.options import AnyModelOptions
 from cliffordstf.options import parse_options
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 Forces = Literal["conservative", "direct"]
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, VECTOR, Layout, stf
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import EdgeIndex, embedding, pair_geometry, take
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import embedding, pair_geometry, take
 from cliffordstf.model.config import DefaultConfig
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.nn.interaction import DefaultInteraction

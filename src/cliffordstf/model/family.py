@@ -19,7 +19,7 @@ from torch import nn
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.options import AnyModelOptions
 from cliffordstf.options import parse_options
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 
 class FamilyConfig(AnyModelOptions):
@@ -76,11 +76,15 @@ OWN = "CLIFFORDSTF_FAMILIES"
 """Environment variable that names users' own modules, or files ending in .py, separated by commas. Processes that a
 benchmark starts inherit it."""
 
+PEERS = "cliffordstf.zoo"
+"""Registers its families when it is imported; it imports this module, which therefore does so by name and late."""
+
 _imported: set[str] = set()
 
 
-def _import_own() -> None:
-    """Import what the environment names, once."""
+def _import_families() -> None:
+    """Import the peers and what the environment names, once."""
+    importlib.import_module(PEERS)
     for name in filter(None, map(str.strip, os.environ.get(OWN, "").split(","))):
         if name in _imported:
             continue
@@ -108,7 +112,7 @@ def _import_file(path: Path) -> None:
 
 def family_names() -> tuple[str, ...]:
     """Presets of all families, whether or not their packages are installed."""
-    _import_own()
+    _import_families()
     return tuple(_family_of)
 
 
@@ -118,7 +122,7 @@ def find_family(name: str) -> Family:
     Raises:
         ConfigError: There is none.
     """
-    _import_own()
+    _import_families()
     if name not in _family_of:
         raise ConfigError(
             f"there is no model '{name}'{did_you_mean(name, _family_of)}; choose one of {', '.join(_family_of)}."

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ModelFileError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import parse_config
 from cliffordstf.model.potential import Potential

@@ -5,7 +5,7 @@ from typing import Any
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.config import AnyConfig, ModelConfig, parse_config
 from cliffordstf.model.family import FamilyConfig, family_config, family_names
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 _OFF: dict[str, Any] = {
     "profile": "paper",

@@ -8,7 +8,7 @@ from cliffordstf.errors import ModelFileError
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import ModelInfo, load_model, read_info
 from cliffordstf.model.potential import Potential
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 
 def shipped_models() -> dict[str, Path]:

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.couplings import TrackCoupling, admissible_couplings, unit_scale
 from cliffordstf.algebra.tracks import Layout, natural_track
-from cliffordstf.kernels import EdgeIndex, EdgePath, EdgePlan, edge_convolution
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import EdgePath, EdgePlan, edge_convolution
 
 
 def variance_scales(couplings: list[TrackCoupling]) -> list[float]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cliffordstf.algebra.stf import stf_powers
-from cliffordstf.kernels import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.nn.derivatives import with_jacobian
 
 

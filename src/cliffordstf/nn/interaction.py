@@ -6,7 +6,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from cliffordstf.algebra.tracks import Layout
-from cliffordstf.kernels import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.nn.convolution import Convolution
 from cliffordstf.nn.gate import NormGate, ScalarGate
 from cliffordstf.nn.geometry import Geometry

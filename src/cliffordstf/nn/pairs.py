@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 
 
 def to_edges(values: Tensor, edges: EdgeIndex) -> Tensor:

@@ -9,9 +9,9 @@ from ase.calculators.calculator import CalculatorError
 from ase.data import covalent_radii
 
 from cliffordstf.data.neighbours import NeighbourList, edge_vectors, neighbour_list
+from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import FloatArray, Structure, symbol
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError
-from cliffordstf.integrations.neighbours import SkinList
 
 
 class SimulationError(CliffordSTFError, RuntimeError):

@@ -11,8 +11,8 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from ase.io import iread, write
 from ase.io.trajectory import Trajectory
 
+from cliffordstf.data.ase_structures import without_labels
 from cliffordstf.errors import DataError
-from cliffordstf.integrations.files import without_labels
 from cliffordstf.simulate.guards import SimulationError
 
 COLUMNS = ("step", "time_ps", "potential_ev", "kinetic_ev", "total_ev", "temperature_k")

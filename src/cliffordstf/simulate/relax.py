@@ -13,12 +13,12 @@ from ase.optimize import BFGS, FIRE, LBFGS
 
 from cliffordstf.data.structure import FloatArray
 from cliffordstf.errors import ConfigError
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.simulate.cell import cell_filter, cell_gradient
 from cliffordstf.simulate.guards import BROKEN, SimulationError
 from cliffordstf.simulate.output import TrajectoryFile
 from cliffordstf.simulate.settings import check_trajectory
 from cliffordstf.simulate.stress import in_gpa, potential_stress
-from cliffordstf.text import did_you_mean
 
 OptimizerName = Literal["auto", "fire", "lbfgs", "bfgs"]
 OPTIMIZERS: dict[str, Any] = {"fire": FIRE, "lbfgs": LBFGS, "bfgs": BFGS}

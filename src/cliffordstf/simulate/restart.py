@@ -11,7 +11,7 @@ from ase import Atoms
 from numpy.typing import NDArray
 
 from cliffordstf.data.structure import FloatArray
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.simulate.guards import SimulationError
 
 FORMAT_VERSION = 1

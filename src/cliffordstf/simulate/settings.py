@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.simulate.guards import Guards
-from cliffordstf.text import did_you_mean
 
 Ensemble = Literal["nve", "nvt", "npt"]
 TRAJECTORY_SUFFIXES = (".traj", ".extxyz", ".xyz")

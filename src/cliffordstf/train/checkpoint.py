@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from cliffordstf.errors import ConfigError, ModelFileError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 from cliffordstf.model.file import read_info
 from cliffordstf.model.potential import Potential
 from cliffordstf.train.averaging import WeightAverage

@@ -15,7 +15,7 @@ from cliffordstf.data.references import split_isolated
 from cliffordstf.data.splits import random_split, systems_of
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ConfigError, DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.train.config import DataConfig
 
 UNLABELLED = "Default"

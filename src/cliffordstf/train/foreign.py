@@ -2,7 +2,7 @@
 
 from cliffordstf.model.config import DefaultConfig
 from cliffordstf.options import leaves
-from cliffordstf.text import nearest_of
+from cliffordstf.options.text import nearest_of
 
 FOREIGN: dict[str, str] = {
     "amsgrad": "optimizer.name=amsgrad",

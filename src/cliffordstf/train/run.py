@@ -4,22 +4,25 @@ import csv
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.duplicates import Mark
-from cliffordstf.denormals import without_denormals
 from cliffordstf.errors import ConfigError
-from cliffordstf.files import write_atomically, write_json
+from cliffordstf.host.allocator import freed_memory_kept
+from cliffordstf.host.denormals import without_denormals
+from cliffordstf.host.files import write_atomically, write_json
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
-from cliffordstf.provenance import describe_run, file_digest
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_run_config, to_yaml
 from cliffordstf.train.divide import InMemory
@@ -29,6 +32,7 @@ from cliffordstf.train.loggers import RunLogger, check_loggers, open_loggers
 from cliffordstf.train.loop import Trainer
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import Hooks, Progress
+from cliffordstf.train.provenance import describe_run, file_digest
 from cliffordstf.train.setup import Setup, prepare
 
 CONFIG = "config.yaml"
@@ -147,7 +151,19 @@ def resume(
     return _run(config, directory, watcher or Silence(), (directory / "last.ckpt").is_file(), memory, False)
 
 
+@contextmanager
+def _threads_restored() -> Iterator[None]:
+    """Undo `threads` of the config, which `prepare` sets for the whole process."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@freed_memory_kept()
 @without_denormals()
+@_threads_restored()
 def _run(
     config: TrainConfig,
     directory: Path,

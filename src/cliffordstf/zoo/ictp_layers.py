@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from cliffordstf.algebra.couplings import admissible_couplings, unit_scale
 from cliffordstf.algebra.tracks import Layout, Track, natural_track
-from cliffordstf.kernels import EdgeIndex, EdgePath, EdgePlan, NodePath, NodePlan, edge_convolution, node_bilinear
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, edge_convolution, node_bilinear
 from cliffordstf.nn.linear import SILU_GAIN
 
 

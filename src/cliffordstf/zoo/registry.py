@@ -14,7 +14,7 @@ from cliffordstf.model.build import build_from_config
 from cliffordstf.model.family import Family, FamilyConfig, available, family_config, find_family, register
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 from cliffordstf.zoo import (
     dimenet,
     equiformer,

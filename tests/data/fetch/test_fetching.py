@@ -7,7 +7,7 @@ import pytest
 from cliffordstf.data.fetch import DataSet, RemoteFile, Unpack, chosen_files, fetch, state
 from cliffordstf.data.fetch.checksums import RECORD, recorded
 from cliffordstf.errors import ConfigError, DataError, DownloadError, FileWriteError
-from cliffordstf.files import lock
+from cliffordstf.host.files import lock
 from tests.data.fetch.test_unpack import tar
 
 FRAMES = Unpack(("*.xyz",), into="raw")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cliffordstf.data.fetch.entries import RemoteFile
 from cliffordstf.errors import DataError, DownloadError
-from cliffordstf.files import write_atomically
+from cliffordstf.host.files import write_atomically
 
 RECORD = "SHA256SUMS"
 CHUNK = 2**20

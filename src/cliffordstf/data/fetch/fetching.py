@@ -14,8 +14,8 @@ from cliffordstf.data.fetch.mirror import addresses
 from cliffordstf.data.fetch.transfer import discard, transfer
 from cliffordstf.data.fetch.unpack import is_unpacked, unpack
 from cliffordstf.errors import ConfigError, DownloadError, FileWriteError
-from cliffordstf.files import lock
-from cliffordstf.text import did_you_mean
+from cliffordstf.host.files import lock
+from cliffordstf.options.text import did_you_mean
 
 State = Literal["missing", "begun", "archive", "there"]
 """Nothing is there; some of it; an archive that is not unpacked; everything."""

@@ -14,7 +14,7 @@ from cliffordstf.data.readers.paths import distinct_names
 from cliffordstf.data.readers.record import Contents, Source
 from cliffordstf.data.units import AUTO, AUTO_KEYS, AUTO_UNITS, LabelKeys, Units
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 __all__ = ["Paths", "Source", "read_files", "read_frames"]
 

@@ -26,7 +26,7 @@ from cliffordstf.data.readers.lmdb_file import holds_pickles
 from cliffordstf.data.readers.paths import natural_key
 from cliffordstf.data.readers.record import Contents
 from cliffordstf.errors import DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 Reader = Callable[[Path, int | None], Contents]
 

@@ -9,7 +9,7 @@ import numpy as np
 from cliffordstf.data.readers.record import Contents, Record, Source
 from cliffordstf.data.units import LabelKeys
 from cliffordstf.errors import DataError
-from cliffordstf.text import did_you_mean
+from cliffordstf.options.text import did_you_mean
 
 SEARCH: dict[str, tuple[str, ...]] = {
     "energy": (

@@ -1,6 +1,6 @@
 """The edge operator: one program per atom and block of channels, which sums over the atom's edges in registers."""
 
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.gpu.code import Body, Channels, Place
 from cliffordstf.kernels.gpu.form import Derivative, Form
 from cliffordstf.kernels.gpu.kernel import FormOperator, Named

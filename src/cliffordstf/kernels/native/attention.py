@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.native.library import AttentionArgs, library, threads_for
 from cliffordstf.kernels.operator import is_traced
 

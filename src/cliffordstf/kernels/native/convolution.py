@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.native.edge import EdgeKernel
 from cliffordstf.kernels.native.library import ConvolutionArgs, FrameSide, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors

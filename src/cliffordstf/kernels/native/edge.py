@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.native.kernel import MultilinearKernel
 from cliffordstf.kernels.native.library import EdgeArgs, chunks_for, threads_for
 from cliffordstf.kernels.operator import Tensors

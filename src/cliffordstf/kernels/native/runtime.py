@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.native.library import loaded
 
 PRECISIONS = {torch.float32: "float32", torch.float64: "float64"}

@@ -1,4 +1,4 @@
-"""Structures for simulations: any file that is read for training, too, as ASE objects with their velocities."""
+"""Structures that are read as ASE objects: any file that is read for training, too, with velocities and constraints."""
 
 from pathlib import Path
 

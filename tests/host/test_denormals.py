@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from cliffordstf.denormals import flushes_denormals, without_denormals
+from cliffordstf.host.denormals import flushes_denormals, without_denormals
 
 
 @pytest.fixture(params=[True, False])

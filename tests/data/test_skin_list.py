@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
+from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import Structure
 from cliffordstf.errors import ConfigError
-from cliffordstf.integrations.neighbours import SkinList
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 
 CUTOFF = 4.0

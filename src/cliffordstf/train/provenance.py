@@ -15,10 +15,11 @@ import torch
 
 from cliffordstf.version import __version__
 
+PACKAGE = Path(__file__).parents[1]
 
-def commit() -> str | None:
+
+def commit(root: Path = PACKAGE) -> str | None:
     """Commit of the source tree this package runs from, with `+` if there are changes; None outside a checkout."""
-    root = Path(__file__).parent
     try:
         found = subprocess.run(
             ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=10

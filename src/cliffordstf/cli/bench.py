@@ -9,14 +9,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cliffordstf.bench.diverged import finished
-from cliffordstf.bench.figures import draw
-from cliffordstf.bench.numbers import rounds_done
-from cliffordstf.bench.paper_tables import paper_tables
-from cliffordstf.bench.speed import BOXES, FLAGSHIP, SpeedSettings, run_speed
-from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.table import html_page
-from cliffordstf.bench.tables import all_tables
+from cliffordstf.bench.jobs.sweep import read_results
+from cliffordstf.bench.speed.speed_study import BOXES, FLAGSHIP, SpeedSettings, run_speed
+from cliffordstf.bench.tables.all_tables import all_tables
+from cliffordstf.bench.tables.diverged_runs import finished
+from cliffordstf.bench.tables.figures import draw
+from cliffordstf.bench.tables.formatting import rounds_done
+from cliffordstf.bench.tables.paper_tables import paper_tables
+from cliffordstf.bench.tables.table import html_page
 from cliffordstf.errors import ConfigError
 from cliffordstf.files import write_atomically
 from cliffordstf.text import names_in

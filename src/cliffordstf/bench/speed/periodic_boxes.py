@@ -7,8 +7,9 @@ from typing import Any
 
 from cliffordstf import zoo
 from cliffordstf.bench.speed.contenders import PEER_OPTIONS, Contender
+from cliffordstf.bench.speed.peak_memory import peak_memory
 from cliffordstf.bench.speed.systems import copper_box
-from cliffordstf.bench.speed.timing import Timing, interleaved, peak_memory, ratio
+from cliffordstf.bench.speed.timing import Rounds, Timing, interleaved, ratio
 from cliffordstf.model.build import build
 from cliffordstf.model.potential import Potential
 
@@ -30,7 +31,7 @@ def measure_boxes(sizes: tuple[int, ...], models: Collection[str], limit: float,
     Args:
         sizes: Atoms, about.
         models: Our model and the peer take part if they are among these; nothing else does.
-        limit: Seconds that the evaluations of one box may take before it stops taking part; two are always made.
+        limit: Seconds that the evaluations of one box may take before it stops taking part; three are always made.
         say: Told each row.
     """
     boxes = [(name, size) for size in sizes for name in (OURS, PEER) if name in models and _has_box(name, size)]
@@ -77,7 +78,7 @@ def time_boxes(boxes: list[Box], limit: float) -> list[dict[str, Any]]:
         repeats = max(1, ATOMS_A_ROUND // atoms)
         actions[f"{name} {atoms}"] = _repeated(Contender(name, potentials[name]).inference(batch), repeats)
         rows.append({"name": name, "atoms": atoms, "edges": len(batch.senders), "evaluations_a_round": repeats})
-    timings = interleaved(actions, ROUNDS, 1, limit, minimum=2)
+    timings = interleaved(actions, Rounds(ROUNDS, limit, warm_calls=2)).timings
     per_atom = [_per_atom(timing, row) for timing, row in zip(timings.values(), rows, strict=True)]
     thousand = next((index for index, row in enumerate(rows) if row["atoms"] > PEER_SIZE / 2), 0)
     for row, timing in zip(rows, per_atom, strict=True):

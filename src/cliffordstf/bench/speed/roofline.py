@@ -1,4 +1,4 @@
-"""How fast this machine can be, and how much of it the edge operator reaches."""
+"""How much of the machine's peaks the edge operator reaches."""
 
 import time
 from collections.abc import Callable
@@ -9,33 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from cliffordstf.bench.speed.machine_peaks import Machine
 from cliffordstf.data.batch import Batch
 from cliffordstf.kernels.native.convolution import EdgeConvolution, frame_cost
 from cliffordstf.kernels.plan import EdgePlan
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.potential import Potential
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Measured peaks.
-
-    Attributes:
-        gflops: Of a large float32 matrix product, 10^9 operations/s.
-        bandwidth: Of a large copy, 10^9 bytes/s read and written.
-    """
-
-    gflops: float
-    bandwidth: float
-
-
-def measure_machine() -> Machine:
-    """Peaks of a matrix product and of a copy, best of several."""
-    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
-    product = _best(lambda: a @ b, 10)
-    x, y = torch.randn(20_000_000), torch.empty(20_000_000)
-    copy = _best(lambda: y.copy_(x), 5)
-    return Machine(2 * 1024**3 / product / 1e9, 8 * x.numel() / copy / 1e9)
 
 
 def _best(action: Any, repetitions: int) -> float:
@@ -91,8 +70,7 @@ def edge_operator(potential: Potential, batch: Batch, machine: Machine) -> dict[
     results = {}
     for name, action in actions.items():
         gflop, gigabytes = work[name]
-        roofline = max(gflop / machine.gflops, gigabytes / machine.bandwidth)
-        reach = Reach(gflop, gigabytes, _best(action, 9), roofline)
+        reach = Reach(gflop, gigabytes, _best(action, 9), machine.seconds(gflop, gigabytes))
         results[name] = {**{k: float(np.round(v, 6)) for k, v in asdict(reach).items()}, "share": reach.share}
     return results
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from cliffordstf.bench.speed import periodic_boxes
 from cliffordstf.bench.speed.contenders import LITERAL, OURS, Contender, chosen, literal, ours, peers
+from cliffordstf.bench.speed.machine_peaks import Machine, measure_machine, share_text
+from cliffordstf.bench.speed.peak_memory import peak_memory
 from cliffordstf.bench.speed.profile import profile
-from cliffordstf.bench.speed.roofline import Machine, edge_operator, measure_machine
+from cliffordstf.bench.speed.roofline import edge_operator
 from cliffordstf.bench.speed.systems import aspirin
-from cliffordstf.bench.speed.timing import Timing, interleaved, peak_memory, ratio
+from cliffordstf.bench.speed.timing import Measured, Rounds, Timing, interleaved, ratio
 from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.default import DefaultModel
@@ -38,11 +40,12 @@ class SpeedSettings:
     Attributes:
         repetitions: Rounds of interleaved measurements.
         limit: Seconds per contender and kind of measurement.
-        minimum: Rounds that also the slowest contenders run.
+        minimum: Rounds that count of every contender that takes part; never fewer than three.
+        warm_up: Seconds after which a contender is called warm even if its last two calls do not agree.
         boxes: Sizes of the periodic box, atoms.
         with_peers: Whether installed peers take part.
-        budget: Seconds for all rounds, warm-up included; when they run short, fewer rounds are made, but at least one.
-            None for no limit.
+        budget: Seconds for all rounds, warm-up included; contenders whose minimum of rounds does not fit are left
+            out. None for no limit.
         turn: Seconds for which a contender is called again when it is its turn.
         models: Presets that take part instead of those that do otherwise; None for these.
     """
@@ -50,6 +53,7 @@ class SpeedSettings:
     repetitions: int = 15
     limit: float = 60.0
     minimum: int = 3
+    warm_up: float = 30.0
     boxes: tuple[int, ...] = BOXES
     with_peers: bool = True
     budget: float | None = None
@@ -59,7 +63,7 @@ class SpeedSettings:
     @classmethod
     def quick(cls) -> "SpeedSettings":
         """Within eight minutes on two cores, also when these are slow: then with fewer rounds."""
-        return cls(repetitions=5, limit=2.0, minimum=2, budget=QUICK, boxes=BOXES[:3], turn=0.5)
+        return cls(repetitions=5, limit=2.0, warm_up=10.0, budget=QUICK, boxes=BOXES[:3], turn=0.5)
 
 
 def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
@@ -68,15 +72,13 @@ def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
     for name in settings.models or ():
         preset(name)  # so that a misspelt name is told before anything is measured
     machine = measure_machine()
-    say(f"machine: {machine.gflops:.0f} GFLOP/s in a matrix product, {machine.bandwidth:.1f} GB/s in a copy")
+    say(f"machine: {machine.gflops:.0f} GFLOP/s ({machine.arithmetic}), {machine.bandwidth:.1f} GB/s in a large copy")
     contenders, missing = _contenders(settings)
     say(f"{len(contenders)} contenders; not installed: {', '.join(missing) or 'none'}")
     rounds_started = time.perf_counter()
-    timings = _measure(contenders, settings, say)
-    rounds = describe_rounds(timings, settings.budget, time.perf_counter() - rounds_started)
-    if rounds["is_budget_too_short"]:
-        say(f"the budget of {settings.budget:g} s was over before every contender had its first round of each kind; "
-            f"one round was made, and all took {rounds['seconds']:.0f} s")  # fmt: skip
+    measured = _measure(contenders, settings, say)
+    rounds = describe_rounds(measured, settings.budget, time.perf_counter() - rounds_started)
+    timings = {kind: found.timings for kind, found in measured.items()}
     rows = [_row(contender, timings) for contender in contenders]
     results = {
         **describe_run(),
@@ -114,7 +116,12 @@ def _box_models(settings: SpeedSettings) -> tuple[str, ...]:
     return (periodic_boxes.OURS, periodic_boxes.PEER) if settings.with_peers else (periodic_boxes.OURS,)
 
 
-def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> dict[str, dict[str, Timing]]:
+def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> dict[str, Measured]:
+    """Timings by kind.
+
+    Raises:
+        ConfigError: The budget leaves no contender for a kind.
+    """
     end = math.inf if settings.budget is None else time.perf_counter() + settings.budget
     structures = [aspirin(seed) for seed in range(MOLECULES)]
     batches = {contender.name: contender.potential.batch(structures) for contender in contenders}
@@ -123,17 +130,29 @@ def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> 
         "training": {c.name: c.training(batches[c.name]) for c in contenders},
         "latency": {c.name: c.molecule(structures[0]) for c in contenders},
     }
-    timings = {}
+    measured = {}
     for kind, actions in kinds.items():
         say(f"{kind} …")
-        # Peers that use TorchScript optimise themselves during their first calls.
         many = kind == "latency"
-        repetitions, turn = settings.repetitions * (5 if many else 1), settings.turn * (0.1 if many else 1)
-        deadline = share_of_time(kind, end - time.perf_counter())
-        timings[kind] = interleaved(actions, repetitions, 4, settings.limit, settings.minimum, deadline, turn)
-        for name, timing in timings[kind].items():
+        rounds = Rounds(
+            repetitions=settings.repetitions * (5 if many else 1),
+            limit=settings.limit,
+            minimum=settings.minimum,
+            warm_up=settings.warm_up,
+            deadline=share_of_time(kind, end - time.perf_counter()),
+            turn=settings.turn * (0.1 if many else 1),
+        )
+        measured[kind] = interleaved(actions, rounds)
+        for name, timing in measured[kind].timings.items():
             say(f"  {name:24s} {timing.median * 1e3:10.1f} ms")
-    return timings
+        for name, reason in measured[kind].left_out.items():
+            say(f"  {name} is left out of {kind}: {reason}")
+        if not measured[kind].timings:
+            raise ConfigError(
+                f"--budget: {settings.budget:g} s are too short to time {kind} of any contender {settings.minimum} "
+                "times; give more time, or name fewer contenders with --models."
+            )
+    return measured
 
 
 def share_of_time(kind: str, left: float) -> float:
@@ -142,20 +161,16 @@ def share_of_time(kind: str, left: float) -> float:
     return left * SHARES[kind] / sum(SHARES[later] for later in kinds[kinds.index(kind) :])
 
 
-def describe_rounds(timings: dict[str, dict[str, Timing]], budget: float | None, seconds: float) -> dict[str, Any]:
-    """Budget, time and number of rounds, the fewest and the most that a contender had of each kind.
-
-    The budget was too short if it was over before the first round of the last kind was: of that kind there is then only
-    the one round that is made in any case.
-    """
-    counts = {kind: [len(timing.seconds) for timing in by_name.values()] for kind, by_name in timings.items()}
-    done = {kind: [min(numbers), max(numbers)] for kind, numbers in counts.items()}
-    last = list(SHARES)[-1]
+def describe_rounds(measured: dict[str, Measured], budget: float | None, seconds: float) -> dict[str, Any]:
+    """Budget, time, the fewest and the most rounds that a contender had of each kind, and who had none."""
+    counts = {kind: [len(timing.seconds) for timing in found.timings.values()] for kind, found in measured.items()}
+    left_out = {kind: found.left_out for kind, found in measured.items() if found.left_out}
     return {
         "budget_s": budget,
         "seconds": round(seconds, 1),
-        "is_budget_too_short": budget is not None and seconds > budget and done[last][0] == 1,
-        "done": done,
+        "is_budget_too_short": bool(left_out),
+        "left_out": left_out,
+        "done": {kind: [min(numbers), max(numbers)] for kind, numbers in counts.items()},
     }
 
 
@@ -163,12 +178,17 @@ def _row(contender: Contender, timings: dict[str, dict[str, Timing]]) -> dict[st
     structures = [aspirin(seed) for seed in range(MOLECULES)]
     row: dict[str, Any] = {"name": contender.name, "parameters": contender.parameters}
     for kind, by_name in timings.items():
-        timing = by_name[contender.name]
+        timing = by_name.get(contender.name)
+        if timing is None:
+            row |= {f"{kind}_ms": None, f"{kind}_quartiles_ms": None, f"{kind}_rounds": 0}
+            continue
         row[f"{kind}_ms"] = timing.median * 1e3
         row[f"{kind}_quartiles_ms"] = [value * 1e3 for value in timing.quartiles]
         row[f"{kind}_rounds"] = len(timing.seconds)
     forget(contender.potential.model)
-    row["training_peak_mb"] = peak_memory(contender.training(contender.potential.batch(structures)))
+    is_trained = contender.name in timings["training"]
+    training = contender.training(contender.potential.batch(structures)) if is_trained else None
+    row["training_peak_mb"] = None if training is None else peak_memory(training)
     return row
 
 
@@ -195,12 +215,13 @@ def _ratios(timings: dict[str, dict[str, Timing]], pairs: list[tuple[str, str]])
         ratios[name] = spreads[name]["median"]
 
     for kind in ("inference", "training"):
-        if LITERAL in timings[kind]:
+        if {LITERAL, "paper/full"} <= timings[kind].keys():
             speedup = f"paper_full_{kind}_speedup_over_literal"
             add(speedup, timings[kind][LITERAL], timings[kind]["paper/full"])
     for mine, other in pairs:
         for kind, by_name in timings.items():
-            add(ratio_name(mine, kind, other), by_name[mine], by_name[other])
+            if {mine, other} <= by_name.keys():
+                add(ratio_name(mine, kind, other), by_name[mine], by_name[other])
     return {**ratios, "spread": spreads}
 
 
@@ -216,10 +237,11 @@ def _roofline(machine: Machine, contenders: list[Contender], say: Say) -> dict[s
     if flagship is None:
         return {"machine": asdict(machine)}
     batch = flagship.potential.batch([aspirin(seed) for seed in range(MOLECULES)])
+    machine = machine.at_least(measure_machine())  # the first one may have met a busy moment
     reached = edge_operator(flagship.potential, batch, machine)
     for name, values in reached.items():
         rate = values["gflop"] / values["seconds"]
-        say(f"edge operator, {name}: {rate:.0f} GFLOP/s, {100 * values['share']:.0f} % of the roofline")
+        say(f"edge operator, {name}: {rate:.0f} GFLOP/s, share of the roofline: {share_text(values['share'])}")
     return {"machine": asdict(machine), "edge_operator": {"model": flagship.name, **reached}}
 
 

@@ -1,8 +1,10 @@
 """What `bench speed` measured, as tables."""
 
 from itertools import combinations
+from math import inf
 from typing import Any
 
+from cliffordstf.bench.speed.machine_peaks import share_text
 from cliffordstf.bench.speed.speed_study import ratio_name
 from cliffordstf.bench.tables.formatting import rounds_done, short_commit
 from cliffordstf.bench.tables.table import Table
@@ -27,11 +29,21 @@ def _contenders(results: dict[str, Any]) -> Table:
     )
     heads = ["model", "parameters", "inference, ms", "training, ms", "one molecule, ms", "peak of training, MB"]
     table = Table(title, heads)
-    for row in sorted(results["rows"], key=lambda row: float(row["training_ms"])):
+    for row in sorted(results["rows"], key=training_order):
         peak = row["training_peak_mb"]
-        times = (f"{row['inference_ms']:.0f}", f"{row['training_ms']:.0f}", f"{row['latency_ms']:.1f}")
+        times = (number_text(row["inference_ms"]), number_text(row["training_ms"]), number_text(row["latency_ms"], 1))
         table.add(row["name"], f"{row['parameters']:,}", *times, f"{peak:.0f}" if peak else "")
     return table
+
+
+def training_order(row: dict[str, Any]) -> float:
+    """Sort key: fast to slow in training; contenders that were left out of it come last."""
+    return inf if row["training_ms"] is None else float(row["training_ms"])
+
+
+def number_text(value: float | None, digits: int = 0) -> str:
+    """A number; nothing for what was not measured."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _ratios(results: dict[str, Any]) -> Table:
@@ -81,7 +93,8 @@ def _spread(found: dict[str, float]) -> str:
 def _roofline(results: dict[str, Any]) -> Table:
     machine, operator = results["roofline"]["machine"], results["roofline"]["edge_operator"]
     table = Table(
-        f"Roofline: matrix products {machine['gflops']:.0f} GFLOP/s, copies {machine['bandwidth']:.0f} GB/s; costliest "
+        f"Roofline: {machine.get('arithmetic', 'matrix products')} {machine['gflops']:.0f} GFLOP/s, copies "
+        f"{machine['bandwidth']:.0f} GB/s; costliest "
         f"edge operator of {operator['model']}",
         ["pass", "GFLOP", "GB", "GFLOP/s", "share of the roofline"],
     )
@@ -90,7 +103,7 @@ def _roofline(results: dict[str, Any]) -> Table:
             continue
         rate = values["gflop"] / values["seconds"]
         amounts = (f"{values['gflop']:.2f}", f"{values['gigabytes']:.2f}", f"{rate:.0f}")
-        table.add(name, *amounts, f"{100 * values['share']:.0f} %")
+        table.add(name, *amounts, share_text(values["share"]))
     return table
 
 

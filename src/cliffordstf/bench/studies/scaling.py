@@ -14,7 +14,7 @@ from cliffordstf.bench.jobs.protocols import protocol_options
 from cliffordstf.bench.jobs.step_log import WARM_UP, StepRecorder, last_loss, read_steps, step_times
 from cliffordstf.bench.jobs.sweep import file_name
 from cliffordstf.bench.jobs.training_job import TrainingJob, curve, duration_name
-from cliffordstf.bench.speed.timing import MemoryGrowth
+from cliffordstf.bench.speed.peak_memory import MemoryGrowth
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.progress import DivergedError, Progress

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.bench.jobs.sweep import file_name
-from cliffordstf.bench.speed.timing import Action, Timing, interleaved, ratio
+from cliffordstf.bench.speed.timing import Action, Rounds, Timing, interleaved, ratio
 from cliffordstf.bench.studies.scaling import FAMILIES, scaling_job
 from cliffordstf.data.dataset import shuffled
 from cliffordstf.provenance import describe_run
@@ -51,8 +51,7 @@ class ScalingTiming:
         actions: dict[str, Action] = {}
         for size, trainer in trainers.items():
             actions |= {f"{size} {part}": action for part, action in zip(PARTS, _parts(trainer), strict=True)}
-        # TorchScript optimises during the first calls.
-        timings = interleaved(actions, self.rounds, 4, self.limit, minimum=5)
+        timings = interleaved(actions, Rounds(self.rounds, self.limit, minimum=5, warm_up=self.limit / 2)).timings
         origin = describe_run()
         return {
             "seed": self.small.seed,

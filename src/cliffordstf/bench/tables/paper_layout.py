@@ -145,9 +145,10 @@ def wall_clock_layout(results: Result, structures: int) -> Table:
     rows = {row["name"]: row for row in results["rows"]}
     printed = [model for model in paper_models("wallclock") if model in rows]
     for name in [*printed, *(other for other in rows if other not in printed)]:
-        rates = [1000 * structures / rows[name][f"{kind}_ms"] for kind in ("training", "inference")]
+        times = [rows[name][f"{kind}_ms"] for kind in ("training", "inference")]
+        rates = ["" if time is None else f"{1000 * structures / time:.0f}" for time in times]
         columns = ("parameters", "training_per_s", "inference_per_s")
         found = [paper_value("wallclock", name, column) for column in columns]
         theirs = ["" if value is None else f"{value.value:,.0f}" for value in found]
-        table.add(name, f"{rows[name]['parameters']:,}", *(f"{rate:.0f}" for rate in rates), *theirs)
+        table.add(name, f"{rows[name]['parameters']:,}", *rates, *theirs)
     return table

@@ -102,7 +102,7 @@ qm9: setup peers
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[qm9]'
 
-# Learning rates by validation error; what came out stands in bench/protocols.py.
+# Learning rates by validation error; what came out stands in bench/jobs/protocols.py.
 RATES = $(BIN)/cliffordstf bench rates --data $(DATA)
 bench-rates: setup peers qm9
 	$(RATES) --models mace-l1,nequip-l1 --rates 0.005,0.02,0.05,0.1,0.2

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
+from cliffordstf.bench.literature.published_values import RMD17_MOLECULES, rmd17
 from cliffordstf.report.style import ACCENT, MUTED, SECOND, THIRD, house_style, log_axis
 
 ROOT = Path(__file__).parents[1]

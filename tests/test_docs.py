@@ -11,14 +11,14 @@ from statistics import mean
 import pytest
 from typer.main import get_command
 
-from cliffordstf.bench.claims import OUTPUT_ONLY, SCAFFOLD, VANILLA
-from cliffordstf.bench.numbers import passes
-from cliffordstf.bench.paper import paper_value
-from cliffordstf.bench.paper_tables import paper_tables
-from cliffordstf.bench.published import RMD17_MOLECULES, rmd17
-from cliffordstf.bench.speed_tables import PEERS, speed_tables
-from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.tables import all_tables
+from cliffordstf.bench.jobs.sweep import read_results
+from cliffordstf.bench.literature.paper_values import paper_value
+from cliffordstf.bench.literature.published_values import RMD17_MOLECULES, rmd17
+from cliffordstf.bench.speed.speed_tables import PEERS, speed_tables
+from cliffordstf.bench.tables.ablation_claims import OUTPUT_ONLY, SCAFFOLD, VANILLA
+from cliffordstf.bench.tables.all_tables import all_tables
+from cliffordstf.bench.tables.formatting import passes
+from cliffordstf.bench.tables.paper_tables import paper_tables
 from cliffordstf.cli.main import app
 
 ROOT = Path(__file__).parents[1]

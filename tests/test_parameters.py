@@ -11,8 +11,8 @@ import pytest
 
 import cliffordstf
 from cliffordstf import zoo
-from cliffordstf.bench.contenders import ours
-from cliffordstf.bench.paper import paper_models, paper_value
+from cliffordstf.bench.literature.paper_values import paper_models, paper_value
+from cliffordstf.bench.speed.contenders import ours
 from cliffordstf.verify.parameters import count
 from cliffordstf.zoo.upstream import upstream
 

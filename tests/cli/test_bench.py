@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cliffordstf.bench.speed import BOXES, FLAGSHIP, QUICK, SpeedSettings
+from cliffordstf.bench.speed.speed_study import BOXES, FLAGSHIP, QUICK, SpeedSettings
 from cliffordstf.cli import bench
 from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError

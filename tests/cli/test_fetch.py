@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from cliffordstf.bench.acac import acac_cell
-from cliffordstf.bench.rmd17 import rmd17_cell
+from cliffordstf.bench.studies.acac import acac_job
+from cliffordstf.bench.studies.rmd17 import rmd17_job
 from cliffordstf.cli import fetch as command
 from cliffordstf.cli.main import app
 from cliffordstf.data.fetch import CATALOGUE
@@ -82,8 +82,8 @@ def test_acetylacetone_is_ready_for_bench(real_data, tmp_path, monkeypatch):
     assert "no checksum of it is published" in said
     assert "next: cliffordstf bench acac --data data/acac" in said
     assert "licence MIT" in said
-    cell = acac_cell(tmp_path / "data" / "acac")
-    assert set(cell.config.data.reference) == {"H", "C", "O"}
+    job = acac_job(tmp_path / "data" / "acac")
+    assert set(job.config.data.reference) == {"H", "C", "O"}
     assert "is the same as at the first fetch" in run("acac", "--url", real_data / "acac")
 
 
@@ -99,8 +99,8 @@ def test_rmd17_is_ready_for_bench(real_data, tmp_path, monkeypatch, anything_goe
     folder = tmp_path / "with a space"
     said = run("rmd17", "--to", folder, "--url", tmp_path / "rmd17.tar.bz2")
     assert f"next: cliffordstf bench rmd17 --data '{folder}'" in said
-    cell = rmd17_cell(folder, "ethanol")
-    frames, source_of = read_frames(str(cell.config.data.train))
+    job = rmd17_job(folder, "ethanol")
+    frames, source_of = read_frames(str(job.config.data.train))
     assert (len(frames), source_of.format) == (1000, "revised MD17 npz")
     assert "was fetched, checked and unpacked before" in run("rmd17", "--to", folder)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cliffordstf import zoo
-from cliffordstf.bench.paper import paper_value
+from cliffordstf.bench.literature.paper_values import paper_value
 from cliffordstf.model.family import FamilyConfig
 from cliffordstf.model.presets import own_preset
 

@@ -1,1 +1,5 @@
-"""Benchmarks: protocols as code, results as small JSON files with their provenance."""
+"""Measurements with their provenance.
+
+`jobs` runs studies, `studies` has one study a file, `speed` measures time and memory, `tables` turns result files into
+tables and figures, and `literature` holds published numbers.
+"""

@@ -9,14 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cliffordstf.bench.diverged import finished
-from cliffordstf.bench.figures import draw
-from cliffordstf.bench.numbers import rounds_done
-from cliffordstf.bench.paper_tables import paper_tables
-from cliffordstf.bench.speed import BOXES, FLAGSHIP, SpeedSettings, run_speed
-from cliffordstf.bench.sweep import read_results
-from cliffordstf.bench.table import html_page
-from cliffordstf.bench.tables import all_tables
+from cliffordstf.bench.jobs.sweep import read_results
+from cliffordstf.bench.speed.speed_study import BOXES, FLAGSHIP, SpeedSettings, run_speed
+from cliffordstf.bench.speed.speed_tables import number_text, training_order
+from cliffordstf.bench.tables.all_tables import all_tables
+from cliffordstf.bench.tables.diverged_runs import finished
+from cliffordstf.bench.tables.figures import draw
+from cliffordstf.bench.tables.formatting import rounds_done
+from cliffordstf.bench.tables.paper_tables import paper_tables
+from cliffordstf.bench.tables.table import html_page
 from cliffordstf.errors import ConfigError
 from cliffordstf.host.files import write_atomically
 from cliffordstf.options.text import names_in
@@ -45,7 +46,7 @@ def speed(
         str | None, typer.Option(help="Time only these presets or peers, separated by commas: default,mace-l1,painn.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Time that the rounds may take in all, e.g. 3min; at least one is made.")
+        str | None, typer.Option(help="Time for all rounds, e.g. 3min; who does not fit is left out.")
     ] = None,
 ) -> None:
     """Time our models and the installed peers side by side: inference, training, latency, boxes, roofline."""
@@ -127,7 +128,7 @@ def table(
 
 def speed_table(results: dict[str, Any]) -> Table:
     """Contenders from fast to slow, with times relative to our model of degree 3, or to the first that was named."""
-    rows = sorted(results["rows"], key=lambda row: row["training_ms"])
+    rows = sorted(results["rows"], key=training_order)
     ours = next((row for row in rows if row["name"] == FLAGSHIP), results["rows"][0])
     times = f"x {'ours' if ours['name'] == FLAGSHIP else ours['name']}"
     machine = results["machine"]
@@ -143,11 +144,16 @@ def speed_table(results: dict[str, Any]) -> Table:
         table.add_row(
             row["name"],
             f"{row['parameters']:,}",
-            f"{row['inference_ms']:.0f}",
-            f"{row['inference_ms'] / ours['inference_ms']:.2f}",
-            f"{row['training_ms']:.0f}",
-            f"{row['training_ms'] / ours['training_ms']:.2f}",
-            f"{row['latency_ms']:.1f}",
-            "" if peak is None else f"{peak:.0f}",
+            number_text(row["inference_ms"]),
+            number_text(_over(row["inference_ms"], ours["inference_ms"]), 2),
+            number_text(row["training_ms"]),
+            number_text(_over(row["training_ms"], ours["training_ms"]), 2),
+            number_text(row["latency_ms"], 1),
+            number_text(peak),
         )
     return table
+
+
+def _over(value: float | None, other: float | None) -> float | None:
+    """A ratio; None where one of the two was not measured."""
+    return None if value is None or other is None else value / other

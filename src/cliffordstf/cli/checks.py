@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cliffordstf.bench.nve import NveJob
-from cliffordstf.bench.physics import PhysicsJob
-from cliffordstf.bench.physics import models_here as physics_models
-from cliffordstf.bench.scaling import FAMILIES, models_here, scaling_cell
-from cliffordstf.bench.scaling_timing import scaling_timing
-from cliffordstf.bench.sweep import Job
+from cliffordstf.bench.jobs.sweep import Job
+from cliffordstf.bench.studies.nve import NveJob
+from cliffordstf.bench.studies.physics import PhysicsJob
+from cliffordstf.bench.studies.physics import models_here as physics_models
+from cliffordstf.bench.studies.scaling import FAMILIES, models_here, scaling_job
+from cliffordstf.bench.studies.scaling_timing import scaling_timing
 from cliffordstf.cli.options import Overrides, Recipe, Seeds, need_a_name, numbers
 from cliffordstf.cli.sweeps import study
 from cliffordstf.options.text import names_in
@@ -60,7 +60,7 @@ def scaling(
         if set(pair) <= set(names)
     ]
     runs = [
-        scaling_cell(data, steps=steps, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
+        scaling_job(data, steps=steps, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in numbers(seeds)
         for model in names
     ]

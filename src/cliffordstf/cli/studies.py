@@ -6,16 +6,16 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from cliffordstf.bench.acac import acac_cell
-from cliffordstf.bench.catalysis import Energy, catalysis_cell
-from cliffordstf.bench.committee import committee
-from cliffordstf.bench.leaderboard import ABLATION
-from cliffordstf.bench.own import own_cell
-from cliffordstf.bench.published import RMD17_MOLECULES
-from cliffordstf.bench.rates import rates_cell, scalar_rates_cell
-from cliffordstf.bench.rmd17 import rmd17_cell
-from cliffordstf.bench.scalar import QM9, scalar_cell
-from cliffordstf.bench.sweep import Job
+from cliffordstf.bench.jobs.sweep import Job
+from cliffordstf.bench.literature.published_values import RMD17_MOLECULES
+from cliffordstf.bench.studies.acac import acac_job
+from cliffordstf.bench.studies.catalysis import Energy, catalysis_job
+from cliffordstf.bench.studies.ensemble import ensemble_job
+from cliffordstf.bench.studies.learning_rates import rates_job, scalar_rates_job
+from cliffordstf.bench.studies.own_data import own_data_job
+from cliffordstf.bench.studies.rmd17 import rmd17_job
+from cliffordstf.bench.studies.scalar_targets import QM9, scalar_job
+from cliffordstf.bench.tables.ablation import ABLATION
 from cliffordstf.cli.options import (
     Budget,
     DataFolder,
@@ -53,8 +53,8 @@ def rmd17(
     """Train on the official splits of rMD17 and print the table; what is done is skipped, what was stopped goes on."""
     need_a_name(overrides, recipe)
     names = RMD17_MOLECULES if molecules == "all" else names_in(molecules)
-    cells = [
-        rmd17_cell(
+    jobs = [
+        rmd17_job(
             data,
             molecule,
             train=train if train is not None else 900 if protocol == "paper" else 950,
@@ -70,7 +70,7 @@ def rmd17(
         for model in names_in(models)
         for molecule in names
     ]
-    return cells if members == 1 else [committee(cell, members) for cell in cells]
+    return jobs if members == 1 else [ensemble_job(job, members) for job in jobs]
 
 
 @study()
@@ -85,7 +85,7 @@ def ablation(
 ) -> Sequence[Job]:
     """Repeat the paper's ablation on rMD17: twelve variants, direct forces, equal time or steps, our protocol."""
     return [
-        rmd17_cell(
+        rmd17_job(
             data,
             molecule,
             train=900,
@@ -125,7 +125,7 @@ def rates(
         if molecules is not None:
             raise ConfigError("--molecules are of rMD17 and --targets of QM9; give one of them.")
         return [
-            scalar_rates_cell(
+            scalar_rates_job(
                 data or qm9pack.ADDRESS,
                 target,
                 model,
@@ -140,7 +140,7 @@ def rates(
         ]
     folder = Path(data or "data/rmd17")
     return [
-        rates_cell(folder, molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
+        rates_job(folder, molecule, model, rate, budget=budget, seed=seed, overrides=overrides or ())
         for molecule in names_in(molecules or "ethanol")
         for seed, model, rate in runs
     ]
@@ -161,7 +161,7 @@ def qm9(
     """Train on QM9, 80/10/10: a model for each target."""
     need_a_name(overrides, recipe)
     return [
-        scalar_cell(
+        scalar_job(
             "qm9",
             data,
             target,
@@ -192,7 +192,7 @@ def molecule3d(
     """Train on the gaps of Molecule3D, official random split."""
     need_a_name(overrides, recipe)
     return [
-        scalar_cell(
+        scalar_job(
             "molecule3d",
             str(data),
             "gap",
@@ -238,7 +238,7 @@ def _catalysis(benchmark: Literal["oc20", "oc22"]) -> None:
         if energy not in (None, "adsorption", "total"):
             raise ConfigError(f"--energy {energy} is neither adsorption nor total.")
         return [
-            catalysis_cell(
+            catalysis_job(
                 benchmark,
                 task,
                 train,
@@ -295,7 +295,7 @@ def own(
     """Compare models on structures of your own: the same data, time and seeds for all."""
     need_a_name(overrides, recipe)
     return [
-        own_cell(
+        own_data_job(
             train,
             _splits(test or ["test=0.1"]),
             valid=valid,
@@ -322,7 +322,7 @@ def acac(
     """Train on acetylacetone at 300 K; test at 300 K and 600 K, on a rotation and on a proton transfer."""
     need_a_name(overrides, recipe)
     return [
-        acac_cell(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
+        acac_job(data, budget=budget, seed=seed, model=model, overrides=overrides or (), label=recipe)
         for seed in numbers(seeds)
         for model in names_in(models)
     ]

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from cliffordstf.bench.elsewhere import Placed
-from cliffordstf.bench.launch import STOPPED, Launch, launch
-from cliffordstf.bench.sweep import Job, Sweep, read_results
-from cliffordstf.bench.tables import all_tables
+from cliffordstf.bench.jobs.interpreters import PlacedJob
+from cliffordstf.bench.jobs.launch import STOPPED, Launch, launch
+from cliffordstf.bench.jobs.sweep import Job, Sweep, read_results
+from cliffordstf.bench.tables.all_tables import all_tables
 from cliffordstf.cli.bench import Results, bench_app
 from cliffordstf.cli.screen import Screen
 
@@ -67,7 +67,7 @@ def _run(jobs: Sequence[Job], sweep: Sweep, how: Launch) -> None:
     screen = Screen(console)
     try:
         command = [sys.executable, "-m", "cliffordstf", *sys.argv[1:]]  # tasks of SLURM know no environment of ours
-        placed = [Placed(job) for job in jobs]
+        placed = [PlacedJob(job) for job in jobs]
         outcome = launch(sweep, placed, how, lambda text: console.print(text, highlight=False), screen, command)
     finally:
         screen.finish()

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cliffordstf.bench.acac import TESTS
+from cliffordstf.bench.studies.acac import TESTS
 from cliffordstf.cli import studies
 from cliffordstf.cli.fetch import next_commands
 from cliffordstf.data.fetch import CATALOGUE

@@ -1,0 +1,1 @@
+"""Numbers that others have published, each with its source, in our units."""

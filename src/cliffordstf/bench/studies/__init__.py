@@ -1,0 +1,1 @@
+"""One study a file: the jobs that answer its question, and the table of their results."""

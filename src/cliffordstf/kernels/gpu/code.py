@@ -119,7 +119,7 @@ class Body:
         """t_c = Σ coefficient · p_ab."""
         for c in path.targets:
             terms = [(value, f"p_{a}_{b}") for a, b, k, value in path.terms if k == c]
-            self.inside.append(f"t_{c} = {_linear(terms)}")
+            self.inside.append(f"t_{c} = {linear(terms)}")
 
     def _pullbacks(self, pair: Pair) -> None:
         """Sums over w and g: `dx` and `dy`, through the gradient of every product x_a y_b."""
@@ -146,7 +146,7 @@ class Body:
             for a, b, c, value in path.terms:
                 gradients[a, b].append((value, f"s{number}_{c}"))
         for (a, b), terms in gradients.items():
-            self.inside.append(f"q_{weight}_{a}_{b} = {_linear(terms)}")
+            self.inside.append(f"q_{weight}_{a}_{b} = {linear(terms)}")
 
     def _store_complete(self, pair: Pair, later: tuple[Pair, ...]) -> None:
         """Write what the pair was the last to add to: its registers are free then."""
@@ -202,7 +202,7 @@ class Body:
         return f"{name}_row + {index * stride}"
 
 
-def _linear(terms: Iterable[tuple[float, str]]) -> str:
+def linear(terms: Iterable[tuple[float, str]]) -> str:
     """Linear combination of variables; factors of one are left out."""
     text = ""
     for value, variable in terms:

@@ -4,7 +4,7 @@ from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.gpu.code import Body, Channels, Place
 from cliffordstf.kernels.gpu.form import Derivative, Form
 from cliffordstf.kernels.gpu.kernel import FormOperator, Named
-from cliffordstf.kernels.gpu.program import Kernel, Loop
+from cliffordstf.kernels.gpu.program import Kernel, Loop, form_kernel
 from cliffordstf.kernels.operator import Tensors
 from cliffordstf.kernels.plan import EdgePlan
 
@@ -48,7 +48,7 @@ def _receiving(form: Form, derivative: Derivative, channels: Channels) -> Kernel
     places |= {name: Place("part", in_loop=False) for name in ("g", "out")}
     places["dy"] = Place("piece", has_channels=False)
     rows = ("sender = tl.load(senders + edge)", f"piece = edge * {channels.blocks} + block")
-    return Kernel(
+    return form_kernel(
         f"edge_{derivative.name}_receivers",
         ("row_pointers", "senders"),
         channels,
@@ -64,7 +64,7 @@ def _sending(form: Form, derivative: Derivative, channels: Channels) -> Kernel:
     places |= {name: Place("leaving", has_channels=False) for name in ("y", "uy")}
     places |= {"g": Place("receiver"), "dx": Place("part", in_loop=False)}
     rows = ("receiver = tl.load(senders + edge)", "leaving = tl.load(reverse + edge)")
-    return Kernel(
+    return form_kernel(
         f"edge_{derivative.name}_senders",
         ("row_pointers", "senders", "reverse"),
         channels,

@@ -6,7 +6,7 @@ from torch import Tensor
 from cliffordstf.kernels.gpu.code import Body, Channels, Place
 from cliffordstf.kernels.gpu.form import Derivative, Form
 from cliffordstf.kernels.gpu.kernel import FormOperator, Named
-from cliffordstf.kernels.gpu.program import Kernel, Loop
+from cliffordstf.kernels.gpu.program import Kernel, Loop, form_kernel
 from cliffordstf.kernels.operator import Tensors
 from cliffordstf.kernels.plan import NodePlan
 
@@ -70,7 +70,7 @@ def _by_atom(form: Form, derivative: Derivative, channels: Channels, grouped: bo
     places |= {name: Place("group") for name in ("w", "uw")}
     arguments, group = (("groups",), "tl.load(groups + part)") if grouped else ((), "0")
     body = Body(form, derivative, channels, places)
-    return Kernel(f"node_{derivative.name}", arguments, channels, (f"group = {group}",), None, body)
+    return form_kernel(f"node_{derivative.name}", arguments, channels, (f"group = {group}",), None, body)
 
 
 def _by_chunk(form: Form, derivative: Derivative, channels: Channels, grouped: bool) -> Kernel:
@@ -91,4 +91,4 @@ def _by_chunk(form: Form, derivative: Derivative, channels: Channels, grouped: b
     )
     loop = Loop("for position in range(begin, end):", (f"atom = {atom}",))
     body = Body(form, derivative, channels, places)
-    return Kernel(f"node_{derivative.name}_weights", arguments, channels, rows, loop, body)
+    return form_kernel(f"node_{derivative.name}_weights", arguments, channels, rows, loop, body)

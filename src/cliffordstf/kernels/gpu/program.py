@@ -17,7 +17,7 @@ from cliffordstf.kernels.gpu.code import Body, Channels
 from cliffordstf.kernels.native.build import cache_folder
 
 OPTIONS = {"num_warps": 1, "enable_fp_fusion": True}
-"""How Triton compiles every kernel: a block of channels is one warp wide; multiply and add in one instruction."""
+"""How Triton compiles a kernel if it asks for nothing else: one warp; multiply and add in one instruction."""
 
 _TEMPLATE = """\
 import triton
@@ -39,30 +39,22 @@ class Loop:
 
 
 class Kernel:
-    """One kernel, with a program for every part of the work and every block of channels.
+    """One kernel, with one or several programs for every part of the work.
 
     Args:
         name: What the kernel is called in profiles.
-        arguments: Names of the arguments beside the tensors of the form.
-        channels: How channels are cut.
-        rows: Statements that find the rows from `part`, the number of the part.
-        loop: The loop around the body, None if each part is done once.
-        body: What is computed.
+        parameters: Names of its arguments.
+        statements: What a program does.
+        blocks: Programs that share a part.
+        warps: Warps of a program.
     """
 
     def __init__(
-        self,
-        name: str,
-        arguments: Iterable[str],
-        channels: Channels,
-        rows: Iterable[str],
-        loop: Loop | None,
-        body: Body,
+        self, name: str, parameters: Iterable[str], statements: Iterable[str], blocks: int = 1, warps: int = 1
     ) -> None:
-        self.name, self.blocks = name, channels.blocks
-        self.parameters = [*arguments, *body.used]
-        turns = [loop.header, *(f"    {line}" for line in (*loop.rows, *body.inside))] if loop else body.inside
-        statements = [*_heading(channels, body), *rows, *body.before, *turns, *body.behind]
+        self.name, self.blocks = name, blocks
+        self.parameters = list(parameters)
+        self.options = {**OPTIONS, "num_warps": warps}
         self.source = _TEMPLATE.format(
             name=name, parameters=", ".join(self.parameters), statements="\n".join(f"    {line}" for line in statements)
         )
@@ -78,7 +70,25 @@ class Kernel:
             return
         with torch.cuda.device_of(device):
             grid = (parts * self.blocks,)
-            self.function[grid](*(values[name] for name in self.parameters), **OPTIONS)
+            self.function[grid](*(values[name] for name in self.parameters), **self.options)
+
+
+def form_kernel(
+    name: str, arguments: Iterable[str], channels: Channels, rows: Iterable[str], loop: Loop | None, body: Body
+) -> Kernel:
+    """The kernel of a form, with a program for every part of the work and every block of channels.
+
+    Args:
+        name: What the kernel is called in profiles.
+        arguments: Names of the arguments beside the tensors of the form.
+        channels: How channels are cut.
+        rows: Statements that find the rows from `part`, the number of the part.
+        loop: The loop around the body, None if each part is done once.
+        body: What is computed.
+    """
+    turns = [loop.header, *(f"    {line}" for line in (*loop.rows, *body.inside))] if loop else body.inside
+    statements = [*_heading(channels, body), *rows, *body.before, *turns, *body.behind]
+    return Kernel(name, [*arguments, *body.used], statements, channels.blocks)
 
 
 def _heading(channels: Channels, body: Body) -> list[str]:

@@ -60,6 +60,16 @@ class NativeEngine:
                 state = self._state = _State(potential)
         return state.workspace()
 
+    def profile(self, on: bool) -> dict[str, float]:
+        """Seconds by operator since the last call, of this thread and of training; measured from now on, or not."""
+        works = [] if self._state is None else [self._state.workspace()]
+        works += [] if self._trainer is None else [self._trainer.work]
+        found: dict[str, float] = {}
+        for work in works:
+            for name, seconds in zip(work.model.operator_names, work.profile(on).sum(axis=1), strict=True):
+                found[name] = found.get(name, 0.0) + float(seconds)
+        return found
+
     def _evaluate(self, potential: Wrapped, batch: Batch, wanted: Wanted) -> Prediction:
         work = self.workspace(potential)
         work.set_edges(batch.edges, batch.numbers, batch.size, batch.structure_of_atom)

@@ -27,7 +27,7 @@ class Trainer:
     def __init__(self, model: nn.Module, schedule: Schedule, content: bytes) -> None:
         every = list(schedule.weights.values())
         self._model = NativeModel(content, every[0].dtype)
-        self._work = NativeWorkspace(self._model)
+        self.work = NativeWorkspace(self._model)
         self.weights = [schedule.weights[name] for name in self._model.weight_names]
         self._parts = _parts(model)
         self._lock, self._turn = threading.Lock(), 0
@@ -69,15 +69,15 @@ class Trainer:
         with self._lock:
             if turn != self._turn:  # another batch came in between
                 self._run(batch, batch.pair_vectors().detach().contiguous(), of_energies.clone(), of_gradients.clone())
-            self._work.train_backward(of_energies.contiguous(), of_gradients.contiguous(), addresses(found))
+            self.work.train_backward(of_energies.contiguous(), of_gradients.contiguous(), addresses(found))
         return found
 
     def _run(self, batch: Batch, vectors: Tensor, energies: Tensor, gradients: Tensor) -> None:
         self._turn += 1
         weights = [weight.detach().contiguous() for weight in self.weights]
         self._model.set_weights(addresses(weights))
-        self._work.set_edges(batch.edges, batch.numbers, batch.size, batch.structure_of_atom)
-        self._work.train_forward(vectors, energies, gradients)
+        self.work.set_edges(batch.edges, batch.numbers, batch.size, batch.structure_of_atom)
+        self.work.train_forward(vectors, energies, gradients)
 
 
 class _Trained(torch.autograd.Function):

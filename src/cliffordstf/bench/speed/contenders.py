@@ -14,7 +14,6 @@ from cliffordstf import zoo
 from cliffordstf.bench.literature.paper_values import paper_models
 from cliffordstf.data.batch import Batch
 from cliffordstf.data.structure import Structure
-from cliffordstf.kernels import differentiate, plain_pytorch
 from cliffordstf.model.build import build
 from cliffordstf.model.family import available, family_names
 from cliffordstf.model.output import ModelOutput
@@ -53,12 +52,10 @@ class Contender:
     Attributes:
         name: As printed.
         potential: Ours, or another behind the same interface.
-        is_plain: Whether to time it without the compiled kernels.
     """
 
     name: str
     potential: Potential
-    is_plain: bool = False
 
     @property
     def parameters(self) -> int:
@@ -72,7 +69,7 @@ class Contender:
             self._set_mode(training=False)
             return self.potential(batch)
 
-        return self._as_it_runs(predict)
+        return predict
 
     def training(self, batch: Batch) -> Callable[[], object]:
         """Forward, loss on energy and forces, backward, Adam."""
@@ -85,11 +82,10 @@ class Contender:
             prediction = self.potential(batch, train=True)
             assert prediction.forces is not None
             loss = prediction.energy.square().mean() + prediction.forces.square().mean()
-            with differentiate("parameter"):
-                loss.backward(inputs=weights)
+            loss.backward(inputs=weights)
             optimizer.step()
 
-        return self._as_it_runs(step)
+        return step
 
     def molecule(self, structure: Structure) -> Callable[[], object]:
         """Energy and forces of one molecule with a neighbour list at hand, as in a step of dynamics."""
@@ -99,16 +95,6 @@ class Contender:
         """Dropout and the like belong to training; costs nothing where the mode is right already."""
         if self.potential.training != training:
             self.potential.train(training)
-
-    def _as_it_runs(self, action: Callable[[], object]) -> Callable[[], object]:
-        if not self.is_plain:
-            return action
-
-        def without_kernels() -> object:
-            with plain_pytorch():
-                return action()
-
-        return without_kernels
 
 
 class _LiteralModel(torch.nn.Module):
@@ -168,7 +154,7 @@ def peers() -> tuple[list[Contender], dict[str, str]]:
         if reason is None:
             found.append(Contender(name, _peer(name)))
             if name in ON_OUR_KERNELS:
-                found.append(Contender(f"{name}-plain-pytorch", found[-1].potential, is_plain=True))
+                found.append(Contender(f"{name}-plain-pytorch", _peer(name).use("reference")))
         else:
             missing[name] = reason
     return found, missing

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable
 from pathlib import Path
 
-from cliffordstf.allocator import give_back_freed_memory
+from cliffordstf.host.allocator import give_back_freed_memory
 
 
 class MemoryGrowth:

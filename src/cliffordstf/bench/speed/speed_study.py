@@ -19,7 +19,6 @@ from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.default import DefaultModel
 from cliffordstf.model.presets import preset
-from cliffordstf.model.training import forget
 from cliffordstf.train.provenance import describe_run
 
 MOLECULES = 32
@@ -185,7 +184,7 @@ def _row(contender: Contender, timings: dict[str, dict[str, Timing]]) -> dict[st
         row[f"{kind}_ms"] = timing.median * 1e3
         row[f"{kind}_quartiles_ms"] = [value * 1e3 for value in timing.quartiles]
         row[f"{kind}_rounds"] = len(timing.seconds)
-    forget(contender.potential.model)
+    contender.potential.release()
     is_trained = contender.name in timings["training"]
     training = contender.training(contender.potential.batch(structures)) if is_trained else None
     row["training_peak_mb"] = None if training is None else peak_memory(training)

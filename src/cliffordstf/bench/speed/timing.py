@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cliffordstf.denormals import without_denormals
+from cliffordstf.host.denormals import without_denormals
 
 Action = Callable[[], object]
 Stopwatch = Callable[[], float]

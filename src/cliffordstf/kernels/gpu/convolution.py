@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.edges import EdgeIndex
+from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.gpu.frames import FramePlan, Number, frame_size
 from cliffordstf.kernels.gpu.gather import gather_kernel
 from cliffordstf.kernels.gpu.mirror import PAIRS, mirror_kernel
@@ -39,7 +39,6 @@ class EdgeConvolution(Operator):
     kind = "triton_edge_convolution"
     plan_type = EdgePlan
     plan: EdgePlan
-    roles = ("feature", "feature", "parameter", "geometry")
     operands = ("h", "phi", "U", "n")
 
     def __init__(self, plan: EdgePlan) -> None:

@@ -17,7 +17,6 @@ class EdgeTrilinear(FormOperator):
     kind = "triton_edge_trilinear"
     plan_type = EdgePlan
     plan: EdgePlan
-    roles = ("feature", "feature", "geometry")
     operands = ("x", "w", "y")
 
     def __init__(self, plan: EdgePlan) -> None:

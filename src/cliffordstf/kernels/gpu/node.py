@@ -23,7 +23,6 @@ class NodeBilinear(FormOperator):
     kind = "triton_node_bilinear"
     plan_type = NodePlan
     plan: NodePlan
-    roles = ("feature", "feature", "parameter")
     operands = ("x", "y", "w")
 
     def __init__(self, plan: NodePlan) -> None:

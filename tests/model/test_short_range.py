@@ -7,9 +7,9 @@ import torch
 import cliffordstf
 from cliffordstf.algebra.repulsion import COULOMB, floored, repulsion, switch
 from cliffordstf.data.structure import Structure
+from cliffordstf.engine.traced import batch_tensors, program_state, trace
 from cliffordstf.errors import ConfigError
 from cliffordstf.kernels import kernel_name
-from cliffordstf.model.compiled import batch_tensors, program_state, trace
 from cliffordstf.model.ensemble import Ensemble
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.train.config import load_config

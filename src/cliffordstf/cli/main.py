@@ -14,6 +14,7 @@ from cliffordstf.cli.bench import bench_app
 from cliffordstf.cli.data import data_app
 from cliffordstf.cli.demo import demo
 from cliffordstf.cli.evaluate import eval_command
+from cliffordstf.cli.export import export
 from cliffordstf.cli.generate import generate
 from cliffordstf.cli.hints import TrainCommand
 from cliffordstf.cli.md import md
@@ -49,6 +50,7 @@ app.command()(relax)
 app.command()(md)
 app.add_typer(data_app, name="data")
 app.command()(generate)
+app.command()(export)
 app.command()(models)
 app.command()(presets)
 app.command()(demo)

@@ -10,10 +10,10 @@ from cliffordstf.data.batch import Batch
 from cliffordstf.engine.autograd import AutogradEngine
 from cliffordstf.engine.native import NativeEngine
 from cliffordstf.engine.prediction import Prediction, Wanted, Wrapped
-from cliffordstf.engine.schedule import is_schedulable, make_schedule
+from cliffordstf.engine.schedule import why_not_exported
 from cliffordstf.engine.traced import TracedEngine
 from cliffordstf.errors import ConfigError
-from cliffordstf.kernels import ScheduleError, use_plain_pytorch
+from cliffordstf.kernels import use_plain_pytorch
 from cliffordstf.kernels.native.runtime import PRECISIONS, is_available
 from cliffordstf.options.text import did_you_mean
 
@@ -91,23 +91,15 @@ def choose(potential: Wrapped, name: EngineName) -> Chosen:
 
 
 def why_not_native(potential: Wrapped) -> str | None:
-    """Reason why the C++ runtime cannot run a potential, None if it can."""
-    model = potential.model
-    parameter = next(model.parameters())
+    """Reason why the C++ runtime cannot run a potential here, None if it can."""
+    parameter = next(potential.model.parameters())
     problems = {
-        "its forces come from a head of their own": potential.force_mode == "direct",
-        f"{type(model).__name__} has no schedule": not is_schedulable(model),
         f"it is on {parameter.device}": parameter.device.type != "cpu",
-        f"its weights are {_precision(model)}": parameter.dtype not in PRECISIONS,
+        f"its weights are {_precision(potential.model)}": parameter.dtype not in PRECISIONS,
     }
-    found = next((problem for problem, holds in problems.items() if holds), None)
+    found = next((problem for problem, holds in problems.items() if holds), None) or why_not_exported(potential)
     if found is None and not is_available(parameter.dtype):
-        found = "the compiled kernels are not available"
-    if found is None:
-        try:
-            make_schedule(model)
-        except ScheduleError as error:
-            found = str(error).split(";")[0].rstrip(".")
+        return "the compiled kernels are not available"
     return found
 
 

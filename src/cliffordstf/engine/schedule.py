@@ -7,10 +7,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import safetensors.numpy
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cliffordstf.engine.prediction import Wrapped
 from cliffordstf.kernels import Recording, ScheduleError, Step, Symbol, ValueShape
 
 FORMAT, VERSION = "cliffordstf-native", "1"
@@ -68,9 +68,17 @@ class Reference:
     repulsion: NDArray[np.float64] | None
 
 
-def is_schedulable(model: nn.Module) -> bool:
-    """Whether a model states its energies in operators."""
-    return hasattr(model, "energies")
+def why_not_exported(potential: Wrapped) -> str | None:
+    """Reason why a potential has no schedule, None if it has one."""
+    if potential.force_mode == "direct":
+        return "its forces come from a head of their own"
+    if not hasattr(potential.model, "energies"):
+        return f"{type(potential.model).__name__} has no schedule"
+    try:
+        make_schedule(potential.model)
+    except ScheduleError as error:
+        return str(error).split(";")[0].rstrip(".")
+    return None
 
 
 def make_schedule(model: nn.Module) -> Schedule:
@@ -133,8 +141,3 @@ def to_bytes(schedule: Schedule, reference: Reference, notes: dict[str, str] | N
     }
     metadata = {"format": FORMAT, "version": VERSION, "model": json.dumps(model), **(notes or {})}
     return safetensors.numpy.save(arrays, metadata)
-
-
-def has_finite_weights(schedule: Schedule) -> bool:
-    """Whether every weight is a number."""
-    return all(bool(torch.isfinite(tensor).all()) for tensor in schedule.weights.values())

@@ -27,9 +27,7 @@ def gather_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[st
     name, cotangent = ("g", None) if backward else ("h", "uh" if "h" in given else None)
     code = Code()
     edges = [str(edge) for edge in range(EDGES)]
-    features = [
-        Feature(Tile(sizes, given, code, edge, edge), name, direction.source, cotangent) for edge in edges
-    ]
+    features = [Feature(Tile(sizes, given, code, edge, edge), name, direction.source, cotangent) for edge in edges]
     arguments = features[0].arguments
     for edge in edges:
         code.lines += _edge_lines(direction, sizes, given, backward, edge, arguments)

@@ -60,12 +60,14 @@ def radial_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[st
         *code.lines,
         f"out_row = out + (pair * {sizes.cut.blocks} + block) * {sizes.radial}",
         f"for k in range({sizes.radial}):",
-        *indented([
-            f"address = channel + k * {sizes.channels}",
-            "total = zero",
-            *(f"total += {term}" for term in terms),
-            "tl.store(out_row + k, tl.sum(total, axis=0))",
-        ]),
+        *indented(
+            [
+                f"address = channel + k * {sizes.channels}",
+                "total = zero",
+                *(f"total += {term}" for term in terms),
+                "tl.store(out_row + k, tl.sum(total, axis=0))",
+            ]
+        ),
     ]
     return Kernel(f"convolution_radial_{order}", _arguments(given), program, sizes.cut.blocks)
 
@@ -151,9 +153,7 @@ def _edge_lines(sizes: Sizes, given: frozenset[str]) -> list[str]:
     ]
 
 
-def _ends(
-    plan: FramePlan, sizes: Sizes, given: frozenset[str], reverse: Sequence[bool]
-) -> tuple[Code, list[Ends]]:
+def _ends(plan: FramePlan, sizes: Sizes, given: frozenset[str], reverse: Sequence[bool]) -> tuple[Code, list[Ends]]:
     """The features at the ends of a pair's edges, and the code that reads them."""
     code, found = Code(), []
     cotangent = "uh" if "h" in given else None

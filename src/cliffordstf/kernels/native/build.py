@@ -1,4 +1,4 @@
-"""Build the kernels with the system's C++ compiler, once per machine, source and compiler."""
+"""The kernels as shared libraries: those of the wheel, or built by the system's C++ compiler, once per machine."""
 
 import hashlib
 import logging
@@ -7,6 +7,8 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -15,11 +17,25 @@ logger = logging.getLogger(__name__)
 FLAGS = ("-std=c++17", "-O3", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """No -ffast-math: NaN must stay NaN, and linking with it would flush denormals in the whole process."""
 
-PRECISIONS = {"float": ("-DCSTF_NO_DOUBLE",), "double": ("-DCSTF_DOUBLE", "-DCSTF_NO_FLOAT")}
+PRECISIONS = {"float": (), "double": ("-DCSTF_DOUBLE",)}
+OTHERS = {"float": "-DCSTF_NO_DOUBLE", "double": "-DCSTF_NO_FLOAT"}
+"""What the interface of a library with one precision is told."""
+
+INTERFACE = "interface.cpp"
+"""Compiled once for all precisions of a library."""
+
+AHEAD = {
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": ("avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"),
+}
+"""Levels of instructions that wheels have libraries for, best first, with the processor's flags that they need."""
+
+PREBUILT = "built"
+"""Folder of the package with the libraries of a wheel."""
 
 
 class BuildError(RuntimeError):
-    """The kernels cannot be built here; the message says why."""
+    """The kernels cannot be built here; the message gives the reason."""
 
 
 def cache_folder() -> Path:
@@ -30,80 +46,181 @@ def cache_folder() -> Path:
 
 
 def built_library(precision: str) -> Path:
-    """Path of the shared library of a precision, one of `PRECISIONS`, built now if it is not in the cache.
+    """Path of the shared library of a precision, one of `PRECISIONS`: the wheel's, that of the cache, or built now.
 
     Raises:
         BuildError: There is no compiler, or it fails.
     """
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    if not compiler or not shutil.which(compiler):
-        raise BuildError("no C++ compiler was found (set CXX or install g++)")
-    sources = sorted(
-        (item for item in resources.files(__package__).iterdir() if item.name.endswith((".h", ".cpp"))),
-        key=lambda item: item.name,
-    )
-    digest = hashlib.sha256()
-    for item in sources:
-        digest.update(item.name.encode() + item.read_bytes())
-    digest.update("|".join([*_machine(compiler), *FLAGS]).encode())
-    target = cache_folder() / f"kernels-{precision}-{digest.hexdigest()[:20]}.so"
+    ahead = prebuilt_library(precision)
+    if ahead is not None:
+        return ahead
+    compiler = find_compiler()
+    target = cache_folder() / f"kernels-{precision}-{_digest(compiler)}.so"
     if not target.exists():
         logger.info("building the %s kernels with %s, once; this takes about 20 seconds", precision, compiler)
-        _build(compiler, {item.name: item.read_bytes() for item in sources}, PRECISIONS[precision], target)
+        build(compiler, target, [precision])
     return target
 
 
-def _machine(compiler: str) -> list[str]:
-    """What the machine code depends on beside the source: compiler, processor."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        processor = platform.processor()
-    return [version, processor, platform.machine()]
+def build_shared() -> Path:
+    """Path of a library with both precisions that needs nothing but the system's own libraries, built if need be.
+
+    Raises:
+        BuildError: There is no compiler, or it fails.
+    """
+    compiler = find_compiler()
+    target = cache_folder() / f"libcliffordstf-{_digest(compiler)}.so"
+    if not target.exists():
+        build(compiler, target, list(PRECISIONS), link=("-fopenmp",))
+    return target
 
 
-def _build(compiler: str, sources: dict[str, bytes], defines: tuple[str, ...], target: Path) -> None:
+def prebuilt_library(precision: str) -> Path | None:
+    """The library of a wheel for this processor and these sources, if there is one."""
+    folder = Path(str(resources.files(__package__) / PREBUILT))
+    if not folder.is_dir():
+        return None
+    flags = set(_processor().split())
+    for level, needed in AHEAD.items():
+        found = folder / prebuilt_name(precision, level)
+        if flags.issuperset(needed) and found.is_file():
+            return found
+    return None
+
+
+def prebuilt_name(precision: str, level: str) -> str:
+    """File name of a wheel's library; it holds a digest of the sources, so none of other sources is ever taken."""
+    return f"kernels-{precision}-{level}-{_sources_digest()[:12]}.so"
+
+
+def build_ahead(folder: Path) -> list[Path]:
+    """Build the libraries of a wheel for x86-64 processors into a folder.
+
+    Raises:
+        BuildError: There is no compiler for x86-64, or it fails.
+    """
+    found = []
+    for precision in PRECISIONS:
+        for level in AHEAD:
+            target = folder / prebuilt_name(precision, level)
+            # The C++ runtime goes in: its version on the user's machine must not matter.
+            link = ("-static-libstdc++", "-static-libgcc")
+            build(find_compiler(), target, [precision], machine=(f"-march={level}",), link=link)
+            found.append(target)
+    return found
+
+
+def find_compiler() -> str:
+    """The C++ compiler: $CXX, g++ or clang++.
+
+    Raises:
+        BuildError: There is none.
+    """
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    if not compiler or not shutil.which(compiler):
+        raise BuildError("no C++ compiler was found (set CXX or install g++)")
+    return compiler
+
+
+def build(
+    compiler: str,
+    target: Path,
+    precisions: Sequence[str],
+    machine: Sequence[str] | None = None,
+    link: Sequence[str] = (),
+) -> None:
+    """Compile the kernels into a shared library.
+
+    Args:
+        compiler: Command of the compiler.
+        target: File to write; it appears whole or not at all.
+        precisions: What it holds, of `PRECISIONS`.
+        machine: Flags for the processor; by default those of this machine.
+        link: Further flags of the linker. Without -fopenmp its symbols come from the runtime that PyTorch has loaded.
+
+    Raises:
+        BuildError: The compiler fails, or the folder cannot be made.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BuildError(f"the cache folder {target.parent} cannot be made ({error.strerror})") from None
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as name:
         folder = Path(name)
-        for file, content in sources.items():
+        for file, content in _sources().items():
             (folder / file).write_bytes(content)
-        native = _native_flag(compiler, folder)
-        # All files at once: a build takes half the time on two cores.
-        files = [file.removesuffix(".cpp") for file in sources if file.endswith(".cpp")]
-        jobs = [
-            subprocess.Popen(
-                [compiler, *FLAGS, *native, *defines, "-c", f"{file}.cpp", "-o", f"{file}.o"],
-                cwd=folder,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for file in files
-        ]
-        for job in jobs:
-            _check(job.communicate()[0], job.returncode)
-        objects = [f"{file}.o" for file in files]
-        # Not linked with OpenMP: its symbols come from the runtime that PyTorch has already loaded, so that there is
-        # one pool of threads. `library.load` links it where that fails.
-        link = [compiler, "-shared", *objects, "-o", "kernels.so"]
-        done = subprocess.run(link, cwd=folder, capture_output=True, text=True, check=False)
-        _check(done.stdout + done.stderr, done.returncode)
+        flags = [*FLAGS, *(_native_flag(compiler, folder) if machine is None else machine)]
+        files = [file for file in _sources() if file.endswith(".cpp") and file != INTERFACE]
+        jobs = {f"{file}.{p}.o": [file, *PRECISIONS[p]] for file in files for p in precisions}
+        missing = [OTHERS[p] for p in precisions] if len(precisions) == 1 else []
+        jobs["interface.o"] = [INTERFACE, *missing]
+        _compile(compiler, flags, jobs, folder)
+        done = _run([compiler, "-shared", *jobs, *link, "-o", "kernels.so"], folder)
+        _check(done.stdout, done.returncode)
         # A rename is atomic: two processes that build at once both end up with a whole file.
         os.replace(folder / "kernels.so", target)
+
+
+def _compile(compiler: str, flags: Sequence[str], jobs: dict[str, list[str]], folder: Path) -> None:
+    """As many files at a time as there are processors: a build takes half the time on two cores."""
+    waiting, running = list(jobs.items()), list[subprocess.Popen[str]]()
+    while waiting or running:
+        while waiting and len(running) < max(2, os.cpu_count() or 1):
+            out, (file, *defines) = waiting.pop(0)
+            command = [compiler, *flags, *defines, "-c", file, "-o", out]
+            pipe, joined = subprocess.PIPE, subprocess.STDOUT
+            running.append(subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=joined, text=True))
+        job = running.pop(0)
+        output = job.communicate()[0]
+        if job.returncode != 0:
+            for other in running:
+                other.kill()
+                other.communicate()
+        _check(output, job.returncode)
+
+
+def _run(command: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    pipe, joined = subprocess.PIPE, subprocess.STDOUT
+    return subprocess.run(command, cwd=folder, stdout=pipe, stderr=joined, text=True, check=False)
+
+
+@cache
+def _sources() -> dict[str, bytes]:
+    items = (item for item in resources.files(__package__).iterdir() if item.name.endswith((".h", ".cpp")))
+    return {item.name: item.read_bytes() for item in sorted(items, key=lambda item: item.name)}
+
+
+@cache
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for name, content in _sources().items():
+        digest.update(name.encode() + content)
+    digest.update("|".join(FLAGS).encode())
+    return digest.hexdigest()
+
+
+def _digest(compiler: str) -> str:
+    """What the machine code depends on: sources, compiler, processor."""
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    text = "|".join([_sources_digest(), version, _processor(), platform.machine()])
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@cache
+def _processor() -> str:
+    """The processor's instruction sets, as the system names them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
 def _native_flag(compiler: str, folder: Path) -> list[str]:
     """The flag for this processor's instructions, if the compiler knows one."""
     (folder / "probe.cpp").write_text("int main() { return 0; }\n")
     for flag in ("-march=native", "-mcpu=native"):
-        command = [compiler, flag, "-c", "probe.cpp", "-o", "probe.o"]
-        if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0:
+        if _run([compiler, flag, "-c", "probe.cpp", "-o", "probe.o"], folder).returncode == 0:
             return [flag]
     return []
 

@@ -40,7 +40,8 @@ void cstf_describe(const cstf_model* model, cstf_description* result);
 
 /* Called where features of ghosts are needed (forward) or sums for them are complete (reverse), `width` numbers an atom:
  * forward copies the rows of owned atoms to their ghosts, reverse adds the rows of ghosts to their owners. The rows of all atoms
- * lie one after the other, `bytes_per_number` is 4 or 8. Returns 0, or anything else to stop. */
+ * lie one after the other, `bytes_per_number` is 4 or 8. A repulsion at short distances adds the energies of ghosts (8 bytes) in
+ * the same way. Returns 0, or anything else to stop. */
 typedef int (*cstf_exchange)(void* user, int reverse, void* rows, int64_t width, int bytes_per_number);
 
 /* Who is a neighbour of whom: every pair of atoms once. Ghosts come after the owned atoms. */

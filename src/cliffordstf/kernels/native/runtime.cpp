@@ -202,24 +202,32 @@ class TypedWorkspace : public AnyWorkspace {
 
     void sum_energies(const cstf_results& r) {
         const int64_t atoms = work.owned();
-        std::vector<double> mine(atoms), sums(structures, 0), sizes(structures, 0);
-        for (int64_t i = 0; i < atoms; ++i) mine[i] = static_cast<double>(energies[i]) * s.scale + s.reference[species[i]];
-        const Graph& g = work.edges();
-        for (int64_t p = 0; s.repulsion.exists() && p < g.pairs; ++p) {
-            const double d = length(given.data() + 3 * p), limit = limit_of(p);
-            if (!(d < limit)) continue;
-            double value, slope;
-            s.repulsion.energy(d, species[g.receiver(p)], species[g.sender(p)], limit, value, slope);
-            for (const int64_t atom : {g.sender(p), g.receiver(p)})
-                if (atom < atoms) mine[atom] += 0.5 * value;
-        }
+        std::vector<double> mine(work.edges().atoms, 0), sums(structures, 0), sizes(structures, 0);
+        if (s.repulsion.exists()) add_repulsions(mine);
+        for (int64_t i = 0; i < atoms; ++i) mine[i] += static_cast<double>(energies[i]) * s.scale + s.reference[species[i]];
         for (int64_t i = 0; i < atoms; ++i) ++sizes[structure_of(i)];
         for (int64_t i = 0; i < atoms; ++i) {
             if (s.is_mean) mine[i] /= sizes[structure_of(i)];
             sums[structure_of(i)] += mine[i];
         }
-        if (r.atom_energies) std::copy(mine.begin(), mine.end(), r.atom_energies);
+        if (r.atom_energies) std::copy(mine.begin(), mine.begin() + atoms, r.atom_energies);
         for (int64_t k = 0; r.energies && k < structures; ++k) r.energies[k] = sums[k] + s.constant;
+    }
+
+    // Half of each pair's repulsion at both of its atoms; what ghosts get goes to their owners.
+    void add_repulsions(std::vector<double>& atoms) {
+        const Graph& g = work.edges();
+        for (int64_t p = 0; p < g.pairs; ++p) {
+            const double d = length(given.data() + 3 * p), limit = limit_of(p);
+            if (!(d < limit)) continue;
+            double value, slope;
+            s.repulsion.energy(d, species[g.receiver(p)], species[g.sender(p)], limit, value, slope);
+            atoms[g.sender(p)] += 0.5 * value, atoms[g.receiver(p)] += 0.5 * value;
+        }
+        if (work.owned() == g.atoms) return;
+        if (!exchange) throw std::runtime_error("there are ghosts, but no function that exchanges their features; set one");
+        if (exchange(exchange_user, 1, atoms.data(), 1, sizeof(double)))
+            throw std::runtime_error("the exchange of energies was stopped by its function");
     }
 
     void put_gradients(const Evaluation& e, const T* found) {

@@ -174,7 +174,12 @@ class Workspace {
     int64_t count(int place) const { return s.values[place].of_pairs ? graph.pairs : graph.atoms; }
     size_t numbers(int place) const { return static_cast<size_t>(count(place)) * s.values[place].width; }
 
-    void begin(Kind kind) { std::fill(started[kind].begin(), started[kind].end(), 0); }
+    // Nothing is there yet. Memory that is too small for this batch must not be taken for its own.
+    void begin(Kind kind) {
+        std::fill(started[kind].begin(), started[kind].end(), 0);
+        for (size_t p = kind == VALUE; p < s.values.size(); ++p)
+            if (capacity[kind][p] < numbers(static_cast<int>(p))) release(kind, static_cast<int>(p));
+    }
 
     // Memory for a whole value; somewhat more than needed where batches follow each other, so that few find too little.
     T* acquire(Kind kind, int place) {
@@ -220,7 +225,7 @@ class Workspace {
     // Memory for what an operator puts into its outputs and its inputs.
     void hold(const Operator<T>& op, Kind of_outputs, Kind of_inputs) {
         for (const int place : op.outputs)
-            if (!s.readers[place].empty() && (s.moves[place] || of_outputs == SUM)) acquire(of_outputs, place);
+            if (!s.readers[place].empty() && (of_outputs == SUM ? s.learns[place] : s.moves[place])) acquire(of_outputs, place);
         for (const int place : op.inputs)
             if (s.learns[place]) acquire(of_inputs, place);
     }

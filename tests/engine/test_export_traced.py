@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import cliffordstf
-from cliffordstf.model.compiled import batch_tensors, export, program_state
+from cliffordstf.engine.traced import batch_tensors, export, program_state
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
 
 ELEMENTS = (1, 6, 8)

@@ -1,64 +1,25 @@
-"""The GPU kernels, run by Triton's interpreter on the CPU, and compiled for a GPU that need not be there.
+"""The GPU kernels, run by Triton's interpreter on the CPU, and compiled for a GPU that need not be there."""
 
-Triton decides when it is imported whether it interprets or compiles, for good: either kind of check runs in a process
-of its own.
-"""
-
-import importlib.util
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import product
-from multiprocessing import get_context
 
 import pytest
 import torch
-from torch import Tensor
 
 from cliffordstf.algebra.couplings import admissible_couplings
 from cliffordstf.algebra.tracks import BIVECTOR, PSEUDOSCALAR, SCALAR, STF2, STF3, TRACKS, VECTOR, Layout, natural_track
 from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels import EdgePath, EdgePlan, NodePath, NodePlan, reference
 from cliffordstf.kernels.gpu import EdgeTrilinear, NodeBilinear, available
-from cliffordstf.kernels.gpu.program import OPTIONS, Kernel
-
-needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install triton"
-)
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-
-Run = Callable[..., None]
-Operation = Callable[..., Tensor]
+from cliffordstf.kernels.gpu.program import Kernel
+from tests.kernels.gpu import Operation, compare, compile_only, derivatives, needs_gpu, needs_triton, random_tensors
 
 ATOMS = 5
 SMALL = (SCALAR, VECTOR)
-
-
-@contextmanager
-def process(**environment: str) -> Iterator[Run]:
-    """Run functions in another process, which starts with these environment variables."""
-    with ProcessPoolExecutor(1, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            pool.submit(int).result()  # the process starts with its first task
-        yield lambda function, *arguments: pool.submit(function, *arguments).result()
-
-
-@pytest.fixture(scope="module")
-def interpreter(tmp_path_factory) -> Iterator[Run]:
-    with process(TRITON_INTERPRET="1", CLIFFORDSTF_CACHE=str(tmp_path_factory.mktemp("sources"))) as run:
-        yield run
-
-
-@pytest.fixture
-def compiler(tmp_path) -> Iterator[Run]:
-    with process(TRITON_INTERPRET="0", CLIFFORDSTF_CACHE=str(tmp_path), TRITON_CACHE_DIR=str(tmp_path)) as run:
-        yield run
 
 
 def symmetric_graph(seed: int, pairs: int = 3) -> EdgeIndex:
@@ -117,27 +78,6 @@ def node_case(
         lambda x, y, w: reference.node_bilinear(plan, x, y, w, *indices),
         [shape, shape, (max(groups) + 2 if groups else 1, max(1, plan.weight_rows), channels)],
     )
-
-
-def random_tensors(shapes: Sequence[tuple[int, ...]], seed: int, dtype=torch.float64) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-
-
-def derivatives(operation: Operation, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Result, gradients, and gradients of a random combination of the gradients."""
-    inputs = [tensor.detach().requires_grad_() for tensor in inputs]
-    result = operation(*inputs)
-    (gradient,) = (tensor.to(result).requires_grad_() for tensor in random_tensors([result.shape], 100))
-    first = torch.autograd.grad(result, inputs, gradient, create_graph=True)
-    cotangents = [tensor.to(result) for tensor in random_tensors([tensor.shape for tensor in first], 101)]
-    second = torch.autograd.grad(first, [gradient, *inputs], cotangents)
-    return [result, *first, *second]
-
-
-def compare(operation: Operation, expected: Operation, inputs: Sequence[Tensor], tolerance: float = 1e-12) -> None:
-    for got, wanted in zip(derivatives(operation, inputs), derivatives(expected, inputs), strict=True):
-        torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance)
 
 
 def check_edges(tracks: Sequence, lmax: int, channels: int, rows: int | None) -> None:
@@ -293,24 +233,6 @@ def check_registered_operators() -> None:
 @needs_triton
 def test_custom_operators_find_the_kernels(interpreter):
     interpreter(check_registered_operators)
-
-
-def compile_only(kernel: Kernel, _: int, values: dict[str, Tensor | int], device: Tensor) -> None:
-    """Stand in for `Kernel.launch`: make machine code, and see that no value changes its precision."""
-    from triton import compile as compile_kernel  # noqa: PLC0415
-    from triton.backends.compiler import GPUTarget  # noqa: PLC0415
-    from triton.compiler import ASTSource  # noqa: PLC0415
-
-    types = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int64: "*i64"}
-    used = {name: values[name] for name in kernel.parameters}
-    signature = {name: types[v.dtype] if isinstance(v, Tensor) else "i32" for name, v in used.items()}
-    source = ASTSource(kernel.function, signature, {})
-    compiled = compile_kernel(source, target=GPUTarget("cuda", 80, 32), options=OPTIONS)
-    assert compiled.asm["cubin"]
-    assert (".f64 " if device.dtype == torch.float32 else ".f32 ") not in compiled.asm["ptx"]
-    # One warp needs neither barriers nor shared memory.
-    assert compiled.metadata.shared == 0
-    assert "bar.sync" not in compiled.asm["ptx"]
 
 
 def check_compiles(dtype: torch.dtype) -> None:

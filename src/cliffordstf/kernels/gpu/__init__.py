@@ -8,10 +8,11 @@ import os
 
 import torch
 
+from cliffordstf.kernels.gpu.convolution import EdgeConvolution
 from cliffordstf.kernels.gpu.edge import EdgeTrilinear
 from cliffordstf.kernels.gpu.node import NodeBilinear
 
-__all__ = ["EdgeTrilinear", "NodeBilinear", "available"]
+__all__ = ["EdgeConvolution", "EdgeTrilinear", "NodeBilinear", "available"]
 
 
 def available() -> bool:

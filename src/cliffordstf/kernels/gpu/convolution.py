@@ -1,7 +1,12 @@
 """The edge operator in the frames of the edges: weights are made in the kernels, and never stored.
 
-What is kept per edge while an operator runs is half a frame of its pair (`frame_size` values), 4 · 50 / 2 = 100 bytes at
-degree 3 in single precision, whatever the number of channels. Results of pairs are as large as their inputs.
+What is allocated for a pair, that is for two edges, while a call runs: its frame, `frame_size(lmax)` values; for
+gradients of radial functions and directions, sums over each block of 32 channels beside the results. In single
+precision, at degree 3 with 96 channels and 16 radial functions, these are 200 + 228 bytes (264 at order 2), half of
+that an edge. Weights of an edge are numbers in registers, made wherever they are needed.
+
+No GPU was at hand: the kernels were tested in Triton's interpreter, compiled for one, and never timed. What is written
+here about registers comes from ptxas, for compute capability 8.0; the rest is reasoning.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,17 +19,23 @@ from cliffordstf.graph import EdgeIndex
 from cliffordstf.kernels.gpu.frames import FramePlan, Number, frame_size
 from cliffordstf.kernels.gpu.gather import gather_kernel
 from cliffordstf.kernels.gpu.mirror import PAIRS, mirror_kernel
-from cliffordstf.kernels.gpu.pairs import direction_kernel, mixing_kernel, radial_kernel, torque_parts
+from cliffordstf.kernels.gpu.pairs import direction_kernel, edges_of_directions, mixing_kernel, radial_kernel
 from cliffordstf.kernels.gpu.program import Kernel
 from cliffordstf.kernels.gpu.tile import Sizes
 from cliffordstf.kernels.operator import Maybe, Operator, Tensors
 from cliffordstf.kernels.plan import EdgePlan
 
-CHUNKS = 256
-"""Partial sums over pairs of a gradient of the mixing matrix."""
+CHUNKS = 512
+"""Most partial sums over pairs of a gradient of the mixing matrix: enough to fill a large GPU."""
+
+PAIRS_OF_CHUNK = 8
+"""Least pairs of a partial sum."""
 
 MOST_SUMS = 96
-"""Elements of the mixing matrix's gradient that one program sums for its channels: each is a register of every thread."""
+"""Elements of the mixing matrix's gradient that a program sums for its channels: each is a register of every thread.
+
+With what leads to them ptxas makes it 168 registers at order 1, and 254 at order 2, at degree 3 in single precision.
+"""
 
 Values: TypeAlias = dict[str, Tensor | int]
 
@@ -32,8 +43,8 @@ Values: TypeAlias = dict[str, Tensor | int]
 class EdgeConvolution(Operator):
     """Weights made in the kernel, w = phi U, and tensors of directions too; the context is an `EdgeIndex`.
 
-    h (atoms, source, channels), phi (pairs, radial), U (radial, rows, channels), n (pairs, 3). Gradients with respect to
-    directions are those along the sphere. Every sum is taken in a fixed order.
+    h (atoms, source, channels), phi (pairs, radial), U (radial, rows, channels), n (pairs, 3). Gradients with respect
+    to directions are those along the sphere. Every sum is taken in a fixed order.
     """
 
     kind = "triton_edge_convolution"
@@ -154,7 +165,7 @@ class _Call:
         return sums.sum(1)
 
     def _directions(self, order: int) -> Tensor:
-        parts = torque_parts(order)
+        parts = edges_of_directions(order)
         sums = self.n.new_empty(len(parts), self.pairs, self.sizes.cut.blocks, 3)
         for part, out in zip(parts, sums, strict=True):
             self._launch(direction_kernel, (order, self.given, part), self.pairs, out)
@@ -162,12 +173,14 @@ class _Call:
 
     def _mixing(self, order: int) -> Tensor:
         # Their number depends on sizes alone: sums come out the same every time, and nothing has to wait for the GPU.
-        chunks = min(CHUNKS, self.pairs)
-        sums = self.U.new_empty(chunks, *self._fold_shape())
-        self.values["chunks"] = chunks
+        chunks = max(1, min(CHUNKS, self.pairs // PAIRS_OF_CHUNK))
+        found = []
         for numbers in self._groups():
+            sums = self.U.new_empty(chunks, len(numbers), self.sizes.radial, self.sizes.channels)
+            self.values["chunks"] = chunks
             self._launch(mixing_kernel, (order, self.given, numbers), chunks, sums)
-        return torch.einsum("nr,nkc->krc", self.operator.fold(self.U), sums.sum(0))
+            found.append(sums.sum(0))
+        return torch.einsum("nr,nkc->krc", self.operator.fold(self.U), torch.cat(found))
 
     def _groups(self) -> list[tuple[Number, ...]]:
         numbers, most = self.operator.frames.numbers, max(1, MOST_SUMS // self.sizes.radial)
@@ -176,9 +189,6 @@ class _Call:
     def _folded(self, mixing: Tensor) -> Tensor:
         """(radial, rows, channels) -> (numbers, radial, channels)."""
         return torch.einsum("nr,krc->nkc", self.operator.fold(mixing), mixing).contiguous()
-
-    def _fold_shape(self) -> tuple[int, int, int]:
-        return len(self.operator.frames.numbers), self.U.shape[0], self.U.shape[2]
 
     def _launch(self, build: Callable[..., Kernel], options: tuple[Any, ...], parts: int, out: Tensor) -> None:
         kernel = self.operator.kernel(build, self.sizes, *options)

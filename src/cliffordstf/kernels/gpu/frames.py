@@ -1,10 +1,10 @@
 """A plan in the frames of the edges, for kernels that are generated from it.
 
-The frame of a pair comes from a mirror H, which takes its direction to +z or -z (`way` is -1 where H n = -z). A mirror is
-symmetric and its own inverse, and so are the matrices by which it acts on tensors of every degree: one triangle of each
-is kept, and features enter and leave a frame by the same matrix. What is missing to the rotation that takes the direction
-to +z are signs of tracks. They cancel, or leave one sign for all numbers that connect tracks of opposite parity: `way`
-for the forward edge of a pair, and its opposite for the reverse edge.
+The frame of a pair comes from a mirror H, which takes its direction to +z or -z (`way` is -1 where H n = -z). A mirror
+is symmetric and its own inverse, and so are the matrices by which it acts on tensors of every degree: one triangle of
+each is kept, and features enter and leave a frame by the same matrix. What is missing to the isometry that takes the
+direction to +z are signs of tracks. They cancel, or leave one sign for all numbers that connect tracks of opposite
+parity: `way` for the forward edge of a pair, and its opposite for the reverse edge.
 """
 
 from collections.abc import Iterable
@@ -93,7 +93,7 @@ class FrameSide:
         """Frame components of z from stored ones; the transpose leads back from sums to stored ones."""
         basis = track_basis(track)
         # Gradients of results change in the opposite way to results.
-        return np.linalg.inv(basis).T if self.is_target else basis
+        return np.asarray(np.linalg.inv(basis).T, dtype=np.float64) if self.is_target else basis
 
     def generator(self, component: int, axis: int) -> list[tuple[float, int]]:
         """The row of a component in the generator of turns about x (0) or y (1): values and components."""
@@ -159,7 +159,7 @@ def _side(components: int, placed: Iterable[tuple[int, Track]], is_target: bool)
 def _factors(path: EdgePath) -> Matrix:
     """What a path does to each order, with the constant signs that frames leave out."""
     signs = [-1 if track in (BIVECTOR, PSEUDOSCALAR) else 1 for track in (path.coupling.a, path.coupling.c)]
-    return aligned_numbers(path.coupling) * (path.scale * signs[0] * signs[1])
+    return np.multiply(aligned_numbers(path.coupling), path.scale * signs[0] * signs[1])
 
 
 def _nonzero(row: Matrix) -> list[tuple[int, float]]:

@@ -8,8 +8,19 @@ from cliffordstf.kernels.gpu.preamble import indented, operand_names, pair_lines
 from cliffordstf.kernels.gpu.program import Kernel
 from cliffordstf.kernels.gpu.tile import Code, Feature, Flow, Sizes, Tile, number_lines
 
-EDGES = 2
-"""Edges of a turn of the loop."""
+EDGES = {0: 2, 1: 2, 2: 1}
+"""Edges of a turn of the loop, for each order of the derivative.
+
+Edges of a turn share what is read of the mixing matrix. At one edge a turn there is a read, from the nearest cache if
+all goes well, for every multiplication, and a GPU does four of the latter in the time of the former; more edges would
+help. But for two edges of 20 components (degree 3), in single precision, ptxas takes 254 registers of the 255 that a
+thread may have. At order 2, where every component has a change beside it, one edge takes as many. Beyond that, at
+degree 4 or in double precision, some are spilled to local memory.
+
+So only 8 programs, of one warp each, fit on a multiprocessor, and what hides latency are the independent reads of a
+program. Products on tensor cores (`tl.dot`, 16 edges a tile) were compiled, too: Triton then moved every number through
+shared memory, with 170 barriers a tile, and spilled kilobytes.
+"""
 
 
 def gather_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[str], backward: bool) -> Kernel:
@@ -18,15 +29,15 @@ def gather_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[st
     Args:
         plan: The numbers, from senders to receivers.
         sizes: What the kernel is specialised to.
-        order: 2 for the change of the result by cotangents, otherwise the result itself.
+        order: 2 for the change of the result by cotangents, 0 or 1 for the result itself.
         given: Inputs with cotangents.
-        backward: Whether gradients of what receivers got are summed at the senders. Every edge that leaves an atom is the
-            reverse of one that reaches it.
+        backward: Whether gradients of what receivers got are summed at the senders. Every edge that leaves an atom is
+            the reverse of one that reaches it.
     """
     direction = plan.transposed if backward else plan
     name, cotangent = ("g", None) if backward else ("h", "uh" if "h" in given else None)
     code = Code()
-    edges = [str(edge) for edge in range(EDGES)]
+    edges = [str(edge) for edge in range(EDGES[order])]
     features = [Feature(Tile(sizes, given, code, edge, edge), name, direction.source, cotangent) for edge in edges]
     arguments = features[0].arguments
     for edge in edges:
@@ -38,7 +49,7 @@ def gather_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[st
         "begin = tl.load(row_pointers + part)",
         "end = tl.load(row_pointers + part + 1)",
         *(f"sum_{i} = zero" for i in direction.target.located),
-        f"for first in range(begin, end, {EDGES}):",
+        f"for first in range(begin, end, {len(edges)}):",
         *indented(code.lines),
         *_stores(flows[0], sizes),
     ]

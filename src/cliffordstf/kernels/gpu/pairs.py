@@ -1,7 +1,7 @@
 """The convolution's gradients that belong to a pair, or are sums over all pairs.
 
-The two edges of a pair have the same frame, and the same numbers up to signs: they are evaluated together where there are
-registers for both.
+The two edges of a pair have the same frame, and the same numbers up to signs: they are evaluated together where there
+are registers for both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,24 +26,9 @@ class Ends:
     received: Feature
 
 
-@dataclass(frozen=True)
-class Torques:
-    """Part of the gradient of directions: a turn of the direction turns features at both ends of both edges.
-
-    Attributes:
-        reverse: Of which edges of a pair: whether each is the reverse edge.
-        at_sender: At which ends.
-    """
-
-    reverse: tuple[bool, ...]
-    at_sender: tuple[bool, ...]
-
-
-def torque_parts(order: int) -> list[Torques]:
-    """What one kernel each has registers for."""
-    if order == 1:
-        return [Torques(_REVERSE, (False, True))]
-    return [Torques((reverse,), (at_sender,)) for reverse in _REVERSE for at_sender in (False, True)]
+def edges_of_directions(order: int) -> list[tuple[bool, ...]]:
+    """Which edges of a pair each kernel takes for gradients of directions: at order 2 there are registers for one."""
+    return [_REVERSE] if order == 1 else [(reverse,) for reverse in _REVERSE]
 
 
 def radial_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[str]) -> Kernel:
@@ -72,17 +57,19 @@ def radial_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[st
     return Kernel(f"convolution_radial_{order}", _arguments(given), program, sizes.cut.blocks)
 
 
-def direction_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset[str], part: Torques) -> Kernel:
-    """Gradients of the directions along the sphere, (pairs, blocks of channels, 3): one program a pair and block."""
-    code, ends = _ends(plan, sizes, given, part.reverse)
+def direction_kernel(
+    plan: FramePlan, sizes: Sizes, order: int, given: frozenset[str], reverse: tuple[bool, ...]
+) -> Kernel:
+    """Gradients of the directions along the sphere, (pairs, blocks of channels, 3): one program a pair and block.
+
+    A turn of the direction turns the features at both ends of an edge. `reverse` has an entry for each edge of a pair
+    that is evaluated: whether it is the reverse one.
+    """
+    code, ends = _ends(plan, sizes, given, reverse)
     code.lines += [f"torque_{axis} = zero" for axis in "xy"]
-    flows = [
-        (Flow(end.received, plan.source, plan.transposed.numbers), end.sent)
-        if at_sender
-        else (Flow(end.sent, plan.target, plan.numbers), end.received)
-        for end in ends
-        for at_sender in part.at_sender
-    ]
+    back = plan.transposed
+    flows = [(Flow(end.sent, plan.target, plan.numbers), end.received) for end in ends]
+    flows += [(Flow(end.received, plan.source, back.numbers), end.sent) for end in ends]
     for numbers in plan.by_order:
         code.lines += number_lines(sizes, given, numbers, [""])
         for flow, _ in flows:
@@ -102,34 +89,37 @@ def direction_kernel(plan: FramePlan, sizes: Sizes, order: int, given: frozenset
 
 
 def mixing_kernel(
-    plan: FramePlan, sizes: Sizes, order: int, given: frozenset[str], numbers: Sequence[Number]
+    plan: FramePlan, sizes: Sizes, order: int, given: frozenset[str], numbers: tuple[Number, ...]
 ) -> Kernel:
     """Gradients of the mixing matrix, for some of the numbers: one program a chunk of the pairs and block of channels.
 
-    The result is (chunks, all numbers, radial functions, channels).
+    The result is (chunks, these numbers, radial functions, channels).
     """
     code, ends = _ends(plan, sizes, given, _REVERSE)
-    for number in numbers:
+    for place, number in enumerate(numbers):
         gradients = _number_gradients(number, ends, order, "phi" in given)
         for k in range(sizes.radial):
-            rows = zip(gradients, ("phi_row", "uphi_row"), strict=True)
             terms = [
-                f"{code.let(f'{row}_{k}', lambda row=row, k=k: f'tl.load({row} + {k})')} * {gradient}"  # type: ignore[misc]
-                for gradient, row in rows
+                f"{_radial_function(code, row, k)} * {gradient}"
+                for gradient, row in zip(gradients, ("phi_row", "uphi_row"), strict=True)
                 if gradient
             ]
-            code.lines += [f"dU_{number.index}_{k} += {' + '.join(terms)}"] if terms else []
-    sums = [(number.index, k) for number in numbers for k in range(sizes.radial)]
+            code.lines += [f"dU_{place}_{k} += {' + '.join(terms)}"] if terms else []
+    sums = [f"dU_{place}_{k}" for place in range(len(numbers)) for k in range(sizes.radial)]
     program = [
         *program_lines(sizes, "chunk"),
-        *(f"dU_{n}_{k} = zero" for n, k in sums),
+        *(f"{name} = zero" for name in sums),
         "for pair in range(count * chunk // chunks, count * (chunk + 1) // chunks):",
         *indented([*_edge_lines(sizes, given), *code.lines]),
-        f"out_row = out + chunk * {len(plan.numbers) * sizes.radial * sizes.channels} + channel",
-        *(sizes.cut.store(f"out_row + {(n * sizes.radial + k) * sizes.channels}", f"dU_{n}_{k}") for n, k in sums),
+        f"out_row = out + chunk * {len(sums) * sizes.channels} + channel",
+        *(sizes.cut.store(f"out_row + {row * sizes.channels}", name) for row, name in enumerate(sums)),
     ]
     label = f"convolution_mixing_{order}_{numbers[0].index}"
     return Kernel(label, [*_arguments(given), "count", "chunks"], program, sizes.cut.blocks)
+
+
+def _radial_function(code: Code, row: str, k: int) -> str:
+    return code.let(f"{row}_{k}", lambda: f"tl.load({row} + {k})")
 
 
 def _arguments(given: frozenset[str]) -> list[str]:

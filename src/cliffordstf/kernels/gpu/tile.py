@@ -62,9 +62,9 @@ class Code:
 class Tile:
     """One edge in the code of a kernel.
 
-    The statements before its own define, with `pair` behind their names, `frame`, a pointer to the frame of the pair, and
-    `turn_x`, `turn_y` and `tilt` where directions have cotangents; with `edge` behind it, for each feature NAME the pointer
-    `NAME_row`; and the numbers of the pair, see `number_lines`.
+    The statements before its own define, with `pair` behind their names, `frame`, a pointer to the frame of the pair,
+    and `turn_x`, `turn_y` and `tilt` where directions have cotangents; with `edge` behind it, for each feature NAME the
+    pointer `NAME_row`; and the numbers of the pair, see `number_lines`.
 
     Args:
         sizes: What the kernel is specialised to.
@@ -284,8 +284,7 @@ class Flow(Components):
         links = self._links.items()
         reached = [target for target, found in sorted(links) if any(number.index in indices for _, number in found)]
         for component in reached:
-            if order < 2 or "n" in self.tile.given or self.sent.cotangent is None:
-                self.value(component)
+            self.value(component)  # needed at order 2, too, if directions turn; otherwise the compiler drops it
             if order == 2:
                 self.inner_change(component)
         return reached

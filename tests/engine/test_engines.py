@@ -185,7 +185,7 @@ class TestChoice:
         assert cliffordstf.build("default", elements=ELEMENTS, engine="native").engine.name == "autograd"
 
     def test_an_unknown_name_is_one_sentence(self, monkeypatch):
-        with pytest.raises(ConfigError, match=r"engine is 'nativ'; did you mean 'native'\? choose one of auto"):
+        with pytest.raises(ConfigError, match=r"engine is 'nativ' \(did you mean 'native'\?\); choose one of auto"):
             cliffordstf.build("default", elements=ELEMENTS, engine="nativ")
         monkeypatch.setenv("CLIFFORDSTF_ENGINE", "fast")
         with pytest.raises(ConfigError, match="the environment variable CLIFFORDSTF_ENGINE is 'fast'"):

@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 import torch
+from ase import Atoms
 
 import cliffordstf
 from cliffordstf.kernels import update_matrices
@@ -236,6 +237,17 @@ def test_the_number_of_threads_changes_nothing(threads):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5 * other.abs().max().item())
 
 
+def test_energies_alone_are_trained_on_without_their_gradient(potential):
+    batch = potential.batch([*clusters(6, 4, 1), triclinic_crystal(ELEMENTS)])
+    found = []
+    for each in (potential, plain(potential)):
+        loss = each(batch, forces=False, train=True).energy.square().sum()
+        found.append(torch.autograd.grad(loss, list(each.parameters()), allow_unused=True, materialize_grads=True))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    check(potential, clusters(6))
+
+
 def test_an_atom_alone_has_no_pairs(potential):
     check(potential, clusters(1))
 
@@ -316,7 +328,8 @@ def test_memory_goes_with_the_model():
 def test_two_trainings_and_a_calculator_at_once_get_the_bits_of_running_alone():
     """Nothing that decides what is computed belongs to the process: every thread gets what it gets alone."""
     potentials = [build(lmax=2, channels=8 + 4 * number) for number in range(3)]
-    atoms = random_cluster(ELEMENTS, atoms=9, seed=5).to_ase()
+    cluster = random_cluster(ELEMENTS, atoms=9, seed=5)
+    atoms = Atoms(numbers=cluster.numbers, positions=cluster.positions)
     calculator = cliffordstf.Calculator(potentials[2])
 
     def dynamics():

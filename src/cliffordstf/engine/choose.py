@@ -92,12 +92,15 @@ def choose(potential: Wrapped, name: EngineName) -> Chosen:
 
 def why_not_native(potential: Wrapped) -> str | None:
     """Reason why the C++ runtime cannot run a potential here, None if it can."""
+    found = why_not_exported(potential)
+    if found is not None:
+        return found
     parameter = next(potential.model.parameters())
     problems = {
         f"it is on {parameter.device}": parameter.device.type != "cpu",
         f"its weights are {_precision(potential.model)}": parameter.dtype not in PRECISIONS,
     }
-    found = next((problem for problem, holds in problems.items() if holds), None) or why_not_exported(potential)
+    found = next((problem for problem, holds in problems.items() if holds), None)
     if found is None and not is_available(parameter.dtype):
         return "the compiled kernels are not available"
     return found

@@ -95,20 +95,29 @@ class NativeEngine:
             self._trainer = None
             schedule = make_schedule(potential.model)
             self._trainer = Trainer(potential.model, schedule, to_bytes(schedule, reference_of(potential)))
-        atom_energies, gradients = self._trainer.evaluate(shown(potential, batch, near))
+        slopes = wanted.forces or wanted.stress
+        atom_energies, gradients = self._trainer.evaluate(shown(potential, batch, near), slopes)
         atom_energies = potential.reference(atom_energies, species)
-        gradients = gradients.double() * potential.reference.scale
-        if potential.pooling == "mean":
-            share = shares(batch)
-            atom_energies = atom_energies * share
-            gradients = gradients * share.index_select(0, _receivers(batch))[:, None]
         if near is not None and potential.short_range is not None:
             atom_energies = atom_energies + potential.short_range.energies(batch, species, near).detach()
-            gradients = potential.short_range.gradients(batch, species, near, gradients)
+        if potential.pooling == "mean":
+            atom_energies = atom_energies * shares(batch)
         energy = potential.reference.of_structures(atom_energies, batch.structure_of_atom, batch.cell.shape[0])
+        if gradients is None:
+            return Prediction(energy, atom_energies)
+        gradients = _of_vectors(potential, batch, species, near, gradients)
         forces = forces_of_pairs(batch, gradients) if wanted.forces else None
-        stress = _stress(batch, gradients) if wanted.stress else None
-        return Prediction(energy, atom_energies, forces, stress)
+        return Prediction(energy, atom_energies, forces, _stress(batch, gradients) if wanted.stress else None)
+
+
+def _of_vectors(potential: Wrapped, batch: Batch, species: Tensor, near: Tensor | None, gradients: Tensor) -> Tensor:
+    """Gradients of the network with respect to what it was shown -> those of the energy, eV/Å, (pairs, 3)."""
+    found = gradients.double() * potential.reference.scale
+    if potential.pooling == "mean":
+        found = found * shares(batch).index_select(0, _receivers(batch))[:, None]
+    if near is not None and potential.short_range is not None:
+        found = potential.short_range.gradients(batch, species, near, found)
+    return found
 
 
 def reference_of(potential: Wrapped) -> Reference:

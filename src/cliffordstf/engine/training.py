@@ -39,40 +39,46 @@ class Trainer:
             one is other and dtype == known for (one, dtype), (other, known) in zip(found, self._parts, strict=True)
         )
 
-    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def evaluate(self, batch: Batch, with_gradients: bool = True) -> tuple[Tensor, Tensor | None]:
         """Energies of the network (atoms,) and their gradient with respect to the pairs' vectors (pairs, 3)."""
-        found: tuple[Tensor, Tensor] = _Trained.apply(self, batch, *self.weights)  # type: ignore[no-untyped-call]
-        return found
+        energies, *gradients = _Trained.apply(  # type: ignore[no-untyped-call]
+            self, batch, with_gradients, *self.weights
+        )
+        return energies, gradients[0] if with_gradients else None
 
     def versions(self) -> list[int]:
         """Numbers that change with the weights."""
-        return [weight._version for weight in self.weights]
+        return [-1 if weight.is_inference() else weight._version for weight in self.weights]
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
-        """Energies, gradients, and a number: while it is the last one, what lies between them is still there."""
+    def forward(self, batch: Batch, with_gradients: bool) -> tuple[list[Tensor], int]:
+        """Energies and gradients, and a number: while it is the last one, what lies between them is still there."""
         vectors = batch.pair_vectors().detach().contiguous()
         energies = self.weights[0].new_empty(len(batch.numbers))
-        gradients = self.weights[0].new_empty(vectors.shape)
+        gradients = self.weights[0].new_empty(vectors.shape) if with_gradients else None
         with self._lock:
             self._run(batch, vectors, energies, gradients)
-            return energies, gradients, self._turn
+            return [energies] if gradients is None else [energies, gradients], self._turn
 
     @torch.inference_mode(False)
     @torch.no_grad()
-    def backward(self, batch: Batch, turn: int, of_energies: Tensor, of_gradients: Tensor) -> list[Tensor]:
+    def backward(
+        self, batch: Batch, turn: int, of_energies: Tensor, of_gradients: Tensor | None = None
+    ) -> list[Tensor]:
         """Gradients of the weights, from those of what `forward` returned."""
         sizes = [weight.numel() for weight in self.weights]
         flat = self.weights[0].new_zeros(sum(sizes))
         found = [part.view_as(weight) for part, weight in zip(flat.split(sizes), self.weights, strict=True)]
         with self._lock:
             if turn != self._turn:  # another batch came in between
-                self._run(batch, batch.pair_vectors().detach().contiguous(), of_energies.clone(), of_gradients.clone())
-            self.work.train_backward(of_energies.contiguous(), of_gradients.contiguous(), addresses(found))
+                again = None if of_gradients is None else torch.empty_like(of_gradients)
+                self._run(batch, batch.pair_vectors().detach().contiguous(), torch.empty_like(of_energies), again)
+            ready = None if of_gradients is None else of_gradients.contiguous()
+            self.work.train_backward(of_energies.contiguous(), ready, addresses(found))
         return found
 
-    def _run(self, batch: Batch, vectors: Tensor, energies: Tensor, gradients: Tensor) -> None:
+    def _run(self, batch: Batch, vectors: Tensor, energies: Tensor, gradients: Tensor | None) -> None:
         self._turn += 1
         weights = [weight.detach().contiguous() for weight in self.weights]
         self._model.set_weights(addresses(weights))
@@ -82,29 +88,31 @@ class Trainer:
 
 class _Trained(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, trainer: Trainer, batch: Batch, *_: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, trainer: Trainer, batch: Batch, with_gradients: bool, *_: Tensor) -> tuple[Tensor, ...]:
         ctx.trainer, ctx.batch, ctx.versions = trainer, batch, trainer.versions()
-        energies, gradients, ctx.turn = trainer.forward(batch)
-        return energies, gradients
+        found, ctx.turn = trainer.forward(batch, with_gradients)
+        return tuple(found)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Maybe, ...]:
         if ctx.versions != ctx.trainer.versions():
             raise RuntimeError(CHANGED)
         if torch.is_grad_enabled():
-            found = _Gradient.apply(ctx, *gradients, *ctx.trainer.weights)  # type: ignore[no-untyped-call]
+            found = _Gradient.apply(  # type: ignore[no-untyped-call]
+                ctx, len(gradients), *gradients, *ctx.trainer.weights
+            )
         else:
             found = ctx.trainer.backward(ctx.batch, ctx.turn, *gradients)
-        needs = ctx.needs_input_grad[2:]
-        return (None, None, *(gradient if need else None for gradient, need in zip(found, needs, strict=True)))
+        needs = ctx.needs_input_grad[3:]
+        return (None, None, None, *(gradient if need else None for gradient, need in zip(found, needs, strict=True)))
 
 
 class _Gradient(torch.autograd.Function):
     """Stands in the graph so that another derivative is refused instead of being silently incomplete."""
 
     @staticmethod
-    def forward(_ctx: Any, node: Any, of_energies: Tensor, of_gradients: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
-        return tuple(node.trainer.backward(node.batch, node.turn, of_energies, of_gradients))
+    def forward(_ctx: Any, node: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(node.trainer.backward(node.batch, node.turn, *tensors[:count]))
 
     @staticmethod
     def backward(_ctx: Any, *_: Maybe) -> tuple[Maybe, ...]:

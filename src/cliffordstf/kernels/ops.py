@@ -112,7 +112,7 @@ def edge_convolution(
     has_room = max(plan.source_dims, plan.target_dims) <= MOST_COMPONENTS
     if has_room and _compiled(plan, features, plan.degree):
         return EdgeConvolution.from_key(plan.key)([features, radial, mixing, directions], edges)
-    if _on_gpu(features):
+    if _on_gpu(plan, features):
         return gpu.EdgeConvolution.from_key(plan.key)([features, radial, mixing, directions], edges)
     return edge_trilinear(plan, features, *reference.expanded(plan, radial, mixing, directions, edges), edges)
 

@@ -111,8 +111,9 @@ class Potential(nn.Module):
         """
         self.check(batch)
         wanted = Wanted(forces, stress, train)
-        # A tracer looks on while autograd computes.
-        if is_traced([batch.positions]):
+        # A tracer, or a graph that leads to the positions of the caller, needs autograd.
+        is_leaf = train and (batch.positions.requires_grad or batch.cell.requires_grad)
+        if is_leaf or is_traced([batch.positions]):
             return AutogradEngine().run(self, batch, wanted)
         try:
             return self.engine.engine.run(self, batch, wanted)

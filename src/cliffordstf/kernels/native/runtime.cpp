@@ -103,6 +103,7 @@ class TypedWorkspace : public AnyWorkspace {
         T* shown = work.vectors();
         std::copy(vectors, vectors + 3 * work.edges().pairs, shown);
         work.forward(true, static_cast<T*>(result));
+        if (!gradients) return;
         const T* found = work.backward(nullptr);
         std::copy(found, found + 3 * work.edges().pairs, static_cast<T*>(gradients));
     }

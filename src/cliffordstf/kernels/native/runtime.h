@@ -35,7 +35,8 @@ class AnyWorkspace {
     virtual void set_neighbours(const cstf_neighbours& neighbours) = 0;
     virtual void evaluate(const Evaluation& evaluation) = 0;
 
-    // For training, in the library's precision; see `Workspace`. The weights are those that were set last.
+    // For training, in the library's precision; see `Workspace`. The weights are those that were set last. Gradients are null
+    // where a loss is on energies alone.
     virtual void train_forward(const double* vectors, void* energies, void* gradients) = 0;
     virtual void train_backward(const void* of_energies, const void* of_gradients, void* const* weights) = 0;
 

@@ -96,7 +96,7 @@ class _Functions:
     def check(self, code: int) -> None:
         """Raise what the last call of this thread failed with."""
         if code:
-            raise RuntimeLibraryError(self.library.cstf_error().decode())
+            raise RuntimeLibraryError(self.library.cstf_error().decode(errors="replace"))
 
 
 @cache
@@ -127,7 +127,7 @@ class NativeModel:
         self.functions, self.dtype = functions, dtype
         self.handle = functions.open_memory(content, len(content), PRECISIONS[dtype].encode())
         if not self.handle:
-            raise RuntimeLibraryError(functions.error().decode())
+            raise RuntimeLibraryError(functions.error().decode(errors="replace"))
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
@@ -164,7 +164,7 @@ class NativeWorkspace:
         self.model, self._functions = model, model.functions
         self._handle = self._functions.workspace_new(model.handle)
         if not self._handle:
-            raise RuntimeLibraryError(self._functions.error().decode())
+            raise RuntimeLibraryError(self._functions.error().decode(errors="replace"))
         self._threads = 0
         self._edges: tuple[object, ...] = ()
 
@@ -203,15 +203,17 @@ class NativeWorkspace:
         """Fill in the results that have an address."""
         self._functions.check(self._functions.evaluate_at(self._handle, ctypes.byref(evaluation)))
 
-    def train_forward(self, vectors: Tensor, energies: Tensor, gradients: Tensor) -> None:
-        """Vectors of the pairs, float64 (pairs, 3) -> energies (atoms,) and gradients (pairs, 3), filled in."""
-        pointers = vectors.data_ptr(), energies.data_ptr(), gradients.data_ptr()
+    def train_forward(self, vectors: Tensor, energies: Tensor, gradients: Tensor | None) -> None:
+        """Fill in energies (atoms,) and, if wanted, gradients (pairs, 3) at vectors, float64 (pairs, 3)."""
+        pointers = vectors.data_ptr(), energies.data_ptr(), None if gradients is None else gradients.data_ptr()
         self._functions.check(self._functions.train_forward(self._handle, *pointers))
 
-    def train_backward(self, of_energies: Tensor, of_gradients: Tensor, weights: "ctypes.Array[c_void_p]") -> None:
+    def train_backward(
+        self, of_energies: Tensor, of_gradients: Tensor | None, weights: "ctypes.Array[c_void_p]"
+    ) -> None:
         """Add to the gradients of the weights, from a loss's gradients of what `train_forward` filled in."""
-        code = self._functions.train_backward(self._handle, of_energies.data_ptr(), of_gradients.data_ptr(), weights)
-        self._functions.check(code)
+        pointers = of_energies.data_ptr(), None if of_gradients is None else of_gradients.data_ptr()
+        self._functions.check(self._functions.train_backward(self._handle, *pointers, weights))
 
     def profile(self, on: bool) -> NDArray[np.float64]:
         """Seconds since the last call by operator and pass, (operators, 4); from now on they are measured or not."""

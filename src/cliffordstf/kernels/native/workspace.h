@@ -115,16 +115,20 @@ class Workspace {
         return result;
     }
 
-    // After `forward` and `backward` of a whole batch: gradients of the weights of a loss, added to what is there, from its
-    // gradients of energies (atoms) and of the vectors' gradients (pairs, 3).
+    // After `forward` of a whole batch, and `backward` unless only energies are trained on (`of_gradients` null): gradients of the
+    // weights of a loss, added to what is there, from its gradients of energies (atoms) and of the vectors' gradients (pairs, 3).
     void differentiate(const T* of_energies, const T* of_gradients, T* const* weights) {
         if (!evaluated || !is_whole) throw std::runtime_error("there is no evaluated batch of a size to be trained on");
         begin(COTANGENT);
         begin(SUM);
-        std::copy(of_gradients, of_gradients + 3 * graph.pairs, acquire(COTANGENT, 0));
-        started[COTANGENT][0] = 1;
         const View<T> v = whole(weights);
-        for (size_t i = 0; i < s.operators.size(); ++i) {
+        if (of_gradients) {
+            std::copy(of_gradients, of_gradients + 3 * graph.pairs, acquire(COTANGENT, 0));
+            started[COTANGENT][0] = 1;
+        } else {
+            begin(GRADIENT);
+        }
+        for (size_t i = 0; of_gradients && i < s.operators.size(); ++i) {
             hold(*s.operators[i], COTANGENT, SUM);
             run(static_cast<int>(i), 2, ranged(v, *s.operators[i]));
         }

@@ -2,6 +2,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from cliffordstf.algebra.clifford import geometric_product
+from cliffordstf.algebra.couplings import track_coupling
 from cliffordstf.algebra.tracks import BIVECTOR, GRADES, PSEUDOSCALAR, SCALAR, STF2, STF3, VECTOR, Layout
 from cliffordstf.nn.linear import VECTOR_WIDTH
 from cliffordstf.nn.message import DualTrackMessage, EdgeEmbedding, message_grades
@@ -68,6 +70,48 @@ def test_gradients(source, target, edge_stf2, cross):
         lambda x, places: (x, *arguments(places, stf2=edge_stf2, channels=2)),
         of_weights=False,
     )
+
+
+def test_messages_of_grades_are_geometric_products_with_the_edge_from_both_sides():
+    """α [W1 GP(h_j, e) + W2 GP(e, h_j) + W_skip h_j⁽⁰⁾], matrices on edges as the paper writes them."""
+    grades = Layout(GRADES)
+    layer, x = message(grades, grades, False, False), features(grades)
+    directions, basis, hidden, envelope, geometry = arguments(positions(), stf2=False)
+    edges = geometry.edges
+    parts = [
+        layer.edge_heads[name](hidden[:, index, :CHANNELS]) - (1 - envelope[:, None]) * layer.edge_heads[name].bias
+        for index, name in enumerate("01")
+    ]
+    of_edge = [part.index_select(0, edges.pair)[:, None] for part in parts]
+    zeros = torch.zeros(len(edges.senders), 4, CHANNELS, dtype=torch.float64)
+    edge = torch.cat([of_edge[0], of_edge[1] * directions[:, 1:4, None], zeros], dim=1)
+    sent = x.index_select(0, edges.senders)
+    sides = grades.split(geometric_product(sent, edge)), grades.split(geometric_product(edge, sent))
+    weights = layer.weights
+    messages = [
+        left @ weights[f"left_{track.name}"] + right @ weights[f"right_{track.name}"]
+        for (track, left), right in zip(sides[0].items(), sides[1].values(), strict=True)
+    ]
+    messages[0] = messages[0] + sent[:, :1] @ weights["skip_scalar"]
+    alpha = layer.attention(x[:, 0], basis, geometry)
+    expected = geometry.sum_over_edges(alpha[:, None, None] * torch.cat(messages, dim=1))
+    torch.testing.assert_close(layer(x, directions, basis, hidden, envelope, geometry), expected)
+
+
+def test_tensors_are_made_of_the_next_lower_degree_and_sent_without_attention():
+    """STF2: ρ [W_gen STF2(v_j, r̂) + W_send S_j], with ρ a function of the distance."""
+    source, target = Layout((SCALAR, VECTOR, STF2)), Layout((STF2,))
+    layer, x = message(source, target, False, False), features(source)
+    directions, basis, hidden, envelope, geometry = arguments(positions(), stf2=False)
+    edges = geometry.edges
+    radial = (layer.radial(basis) * envelope[:, None]).index_select(0, edges.pair)[:, None]
+    sent = x.index_select(0, edges.senders)
+    generated = torch.einsum(
+        "eac,eb,abk->ekc", sent[:, 1:4], directions[:, 1:4], track_coupling(VECTOR, VECTOR, STF2).tensor()
+    )
+    values = generated @ layer.weights["generate_stf2"] + sent[:, 4:] @ layer.weights["send_stf2"]
+    found = layer(x, directions, basis, hidden, envelope, geometry)
+    torch.testing.assert_close(found, geometry.sum_over_edges(radial * values))
 
 
 def test_atoms_without_neighbours_receive_nothing():

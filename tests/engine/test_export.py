@@ -117,7 +117,9 @@ def test_a_gate_changed_in_nn_reaches_every_engine(program, tmp_path, monkeypatc
         ]
         paths.append(NodePath(track_coupling(SCALAR, SCALAR, SCALAR), 0, 0, 0))
         dims = features.shape[1]
-        return node_bilinear(NodePlan(tuple(paths), len(self.placed), dims, dims, plain=self.plan.plain), logits, features)
+        return node_bilinear(
+            NodePlan(tuple(paths), len(self.placed), dims, dims, plain=self.plan.plain), logits, features
+        )
 
     made = ScalarGate.__init__
 

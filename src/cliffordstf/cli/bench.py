@@ -1,6 +1,5 @@
 """`cliffordstf bench`: measure."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cliffordstf.bench.jobs.sweep import read_results
+from cliffordstf.bench.jobs.sweep import read_results, write_result
+from cliffordstf.bench.speed.against.comparison import MODELS, AgainstSettings, compare
+from cliffordstf.bench.speed.against.comparison_table import against_table
 from cliffordstf.bench.speed.speed_study import BOXES, FLAGSHIP, SpeedSettings, run_speed
 from cliffordstf.bench.speed.speed_tables import number_text, training_order
 from cliffordstf.bench.tables.all_tables import all_tables
@@ -19,7 +20,6 @@ from cliffordstf.bench.tables.formatting import rounds_done
 from cliffordstf.bench.tables.paper_tables import paper_tables
 from cliffordstf.bench.tables.table import html_page
 from cliffordstf.errors import ConfigError
-from cliffordstf.host.files import write_atomically
 from cliffordstf.options.text import names_in
 from cliffordstf.train.config import parse_duration
 
@@ -48,11 +48,26 @@ def speed(
     budget: Annotated[
         str | None, typer.Option(help="Time for all rounds, e.g. 3min; who does not fit is left out.")
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Checkout of another commit: time its code and this one in turn, nothing else.")
+    ] = None,
 ) -> None:
     """Time our models and the installed peers side by side: inference, training, latency, boxes, roofline."""
     if no_peers and models is not None:
         raise ConfigError("--no-peers has no meaning beside --models; name only the models that are to be timed.")
     base = SpeedSettings.quick() if quick else SpeedSettings()
+    if against is not None:
+        if no_peers or budget is not None:
+            raise ConfigError("--against compares two codes alone; leave --no-peers and --budget out.")
+        chosen = AgainstSettings(
+            models=MODELS if models is None else names_in(models),
+            boxes=BOXES if all_boxes else base.boxes,
+            repetitions=repetitions or base.repetitions,
+            limit=base.limit,
+            turn=base.turn,
+        )
+        _compare(against, chosen, json_file)
+        return
     settings = replace(
         base,
         repetitions=repetitions or base.repetitions,
@@ -63,16 +78,27 @@ def speed(
     )
     console = Console()
     results = run_speed(settings, lambda text: console.print(text, highlight=False))
-    if json_file is not None:
-        text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
-
-        def write(path: Path) -> None:
-            path.write_text(text, encoding="utf-8")
-
-        write_atomically(json_file, write)
+    _write(results, json_file)
     console.print(speed_table(results))
     if json_file is not None:
         console.print(f"written to {json_file}")
+
+
+def _compare(checkout: Path, settings: AgainstSettings, json_file: Path | None) -> None:
+    """Time this code and that of a checkout, and print the ratios."""
+    console = Console()
+    results = compare(checkout, settings, lambda text: console.print(text, highlight=False))
+    _write(results, json_file)
+    console.print(against_table(results).rich())
+    if json_file is not None:
+        console.print(f"written to {json_file}")
+
+
+def _write(results: dict[str, Any], file: Path | None) -> None:
+    """Write a result file, whole or not at all, if one was asked for."""
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_result(file, results)
 
 
 def _seconds(budget: str) -> float:

@@ -6,11 +6,11 @@ import torch
 
 from cliffordstf.bench.speed import contenders, speed_study
 from cliffordstf.bench.speed.contenders import LITERAL, OURS, Contender, literal, ours
-from cliffordstf.bench.speed.machine_peaks import Machine
-from cliffordstf.bench.speed.roofline import edge_operator
+from cliffordstf.bench.speed.limits.machine_peaks import Machine
+from cliffordstf.bench.speed.limits.roofline import edge_operator
 from cliffordstf.bench.speed.speed_study import describe_rounds, ratio_name
 from cliffordstf.bench.speed.speed_tables import speed_tables
-from cliffordstf.bench.speed.systems import aspirin, copper_box
+from cliffordstf.bench.speed.systems import aspirin
 from cliffordstf.bench.speed.timing import Measured, Timing
 from cliffordstf.bench.tables.paper_layout import wall_clock_layout
 from cliffordstf.cli import bench
@@ -24,13 +24,6 @@ def test_kinds_of_measurement_share_the_time_that_is_left():
     assert speed_study.share_of_time("training", 250) == pytest.approx(200)
     assert speed_study.share_of_time("latency", 50) == pytest.approx(50)
     assert speed_study.share_of_time("training", math.inf) == math.inf
-
-
-def test_systems():
-    assert len(aspirin(0)) == 21
-    box = copper_box(1000)
-    assert 800 < len(box) < 1200
-    assert box.pbc.all()
 
 
 def test_our_contenders_have_about_a_million_parameters():
@@ -71,7 +64,8 @@ def test_the_whole_benchmark_in_small(monkeypatch):
     monkeypatch.setattr(speed_study, "MOLECULES", 1)
     said = []
     results = speed_study.run_speed(
-        speed_study.SpeedSettings(3, 1.0, warm_up=0.5, boxes=(100,), with_peers=False, turn=0.05), said.append
+        speed_study.SpeedSettings(3, 1.0, warm_up=0.5, boxes=(100,), with_peers=False, turn=0.05, per_core=()),
+        said.append,
     )
     assert {row["name"] for row in results["rows"]} == {*OURS, LITERAL}
     assert results["ratios"]["paper_full_inference_speedup_over_literal"] > 0
@@ -98,7 +92,9 @@ def tiny(monkeypatch):
 
 def run(*models: str, budget: float | None = None) -> tuple[dict, list[str]]:
     said: list[str] = []
-    settings = speed_study.SpeedSettings(3, 1.0, warm_up=0.5, boxes=(1_000,), turn=0.0, models=models, budget=budget)
+    settings = speed_study.SpeedSettings(
+        3, 1.0, warm_up=0.5, boxes=(1_000,), turn=0.0, per_core=(), models=models, budget=budget
+    )
     return speed_study.run_speed(settings, said.append), said
 
 

@@ -72,6 +72,13 @@ def test_a_cold_first_round_is_dropped_and_made_up_for(clock):
     assert found.first == 1
 
 
+def test_a_cold_round_of_one_side_is_made_up_for_by_both(clock):
+    actions = {"cold": lasting(clock, 0.1, 0.1, 2.0, 0.1), "warm": lasting(clock, 0.2)}
+    found = interleaved(actions, Rounds(3, limit=9.0, warm_calls=2)).timings
+    assert [len(timing.seconds) for timing in found.values()] == [3, 4]
+    assert ratio(found["warm"], found["cold"])["rounds"] == 3
+
+
 def test_a_first_round_like_the_others_counts(clock):
     found = interleaved({"a": lasting(clock, 0.1, 0.1, 0.14, 0.1)}, Rounds(3, limit=9.0, warm_calls=2)).timings["a"]
     assert found.seconds == pytest.approx((0.14, 0.1, 0.1))

@@ -63,12 +63,12 @@ def test_rates_are_columns_and_the_one_that_sound_takes_is_named(monkeypatch: py
     rows += [result("painn", 0.005, 7.0, molecule="aspirin")]
     aspirin, ethanol = rates_tables(rows)
     assert ethanol.heads == ["model", "0.005", "0.02", "taken"]
-    mace, painn, zero = ethanol.rows
+    mace, painn, baseline = ethanol.rows
     assert "20.00" in mace[1]
     assert "10.00" in mace[2]
     assert mace[3] == "0.02"
     assert painn[2:] == ["", "ours"]
-    assert zero == ["baseline", "140 / 900 (0)", "140 / 900 (0)", ""]
+    assert baseline == ["baseline", "140 / 900 (0)", "140 / 900 (0)", ""]
     assert [row[0] for row in aspirin.rows] == ["painn", "baseline"]
 
 

@@ -38,8 +38,8 @@ def test_models_are_compared_on_files_and_on_a_share_of_the_data(tmp_path, clust
     assert [row[0] for row in table.rows] == ["tiny", "baseline"]
     assert " ± " in table.rows[0][2]
     assert f"{clusters.name}, 2 passes each, protocol sound" in table.title
-    zero = results[0]["tests"]["held-out"]["baseline_force_mae_mev_per_a"]
-    assert table.rows[1][2].endswith(f" / {zero:.0f} (0)")
+    baseline = results[0]["tests"]["held-out"]["baseline_force_mae_mev_per_a"]
+    assert table.rows[1][2].endswith(f" / {baseline:.0f} (0)")
 
 
 def test_the_better_model_comes_first_and_energies_alone_are_enough():

@@ -107,8 +107,8 @@ def test_the_papers_targets_are_z_scores(molecules, tmp_path, target):
     assert not reference.energies.any()
     assert float(reference.constant) == pytest.approx(labels.mean())
     assert float(reference.scale) == pytest.approx(labels.std(), rel=1e-6)
-    zero = setup.baseline(setup.test.frames)
-    assert zero == pytest.approx(np.full(len(setup.test), labels.mean()))
+    baseline = setup.baseline(setup.test.frames)
+    assert baseline == pytest.approx(np.full(len(setup.test), labels.mean()))
     loaded, _ = load_model(save_model(setup.potential, tmp_path / "m.safetensors"))
     structure = setup.splits.test[0].structure
     assert float(loaded.predict(structure).energy) == pytest.approx(float(setup.potential.predict(structure).energy))

@@ -4,7 +4,7 @@ from cliffordstf.bench.tables.scaling_table import scaling_tables
 
 def result(model: str, seconds: float, seed: int = 0, **changes) -> dict:
     validation = {"energy_mae_mev": 20.0, "force_mae_mev_per_a": 50.0, "force_cosine": 0.99}
-    zeros = {"baseline_energy_mae_mev": 210.0, "baseline_force_mae_mev_per_a": 945.0}
+    baselines = {"baseline_energy_mae_mev": 210.0, "baseline_force_mae_mev_per_a": 945.0}
     labels = {"benchmark": "scaling", "frames": "a.npz", "budget_steps": 300, "cut_after": None}
     labels |= {"model": model, "recipe": model}
     times = {"step_seconds": seconds, "step_quartiles": [0.9 * seconds, 1.1 * seconds]}
@@ -13,7 +13,7 @@ def result(model: str, seconds: float, seed: int = 0, **changes) -> dict:
         "machine": {"processor": "a processor", "threads": 1, "accelerator": None}, "structures_a_step": 2,
         **times, "peak_memory_mb": 512.3, "last_loss": 0.1, "diverged": None,
         "steps": changes.get("budget_steps", 300),
-        "validation": {**validation, **zeros}, **changes,
+        "validation": {**validation, **baselines}, **changes,
     }  # fmt: skip
 
 

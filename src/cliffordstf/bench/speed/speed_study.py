@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from cliffordstf.bench.speed import periodic_boxes
+from cliffordstf.bench.speed import per_core, periodic_boxes
 from cliffordstf.bench.speed.contenders import LITERAL, OURS, Contender, chosen, literal, ours, peers
-from cliffordstf.bench.speed.machine_peaks import Machine, measure_machine, share_text
+from cliffordstf.bench.speed.limits.machine_peaks import Machine, measure_machine, share_text
+from cliffordstf.bench.speed.limits.profile import profile
+from cliffordstf.bench.speed.limits.roofline import edge_operator
 from cliffordstf.bench.speed.peak_memory import peak_memory
-from cliffordstf.bench.speed.profile import profile
-from cliffordstf.bench.speed.roofline import edge_operator
 from cliffordstf.bench.speed.systems import aspirin
 from cliffordstf.bench.speed.timing import Measured, Rounds, Timing, interleaved, ratio
 from cliffordstf.errors import ConfigError
@@ -47,6 +47,7 @@ class SpeedSettings:
             out. None for no limit.
         turn: Seconds for which a contender is called again when it is its turn.
         models: Presets that take part instead of those that do otherwise; None for these.
+        per_core: Systems and sizes of the rows per atom and core, see `per_core.SIZES`.
     """
 
     repetitions: int = 15
@@ -58,6 +59,7 @@ class SpeedSettings:
     budget: float | None = None
     turn: float = 1.5
     models: tuple[str, ...] | None = None
+    per_core: tuple[tuple[str, int], ...] = per_core.SIZES
 
     @classmethod
     def quick(cls) -> "SpeedSettings":
@@ -90,6 +92,7 @@ def run_speed(settings: SpeedSettings, say: Say) -> dict[str, Any]:
         "rows": rows,
         "ratios": _ratios(timings, _pairs(contenders, settings)),
         "boxes": periodic_boxes.measure_boxes(settings.boxes, _box_models(settings), settings.limit, say),
+        **_per_core(settings, say),
         "roofline": _roofline(machine, contenders, say),
         "profile": _profile(contenders, say),
     }
@@ -113,6 +116,16 @@ def _box_models(settings: SpeedSettings) -> tuple[str, ...]:
     if settings.models is not None:
         return settings.models
     return (periodic_boxes.OURS, periodic_boxes.PEER) if settings.with_peers else (periodic_boxes.OURS,)
+
+
+def _per_core(settings: SpeedSettings, say: Say) -> dict[str, Any]:
+    """Rows of time per atom and core, and why a model has none."""
+    known = (*per_core.MODELS, *([per_core.SYMMETRIX] if settings.with_peers else []))
+    names = [name for name in known if settings.models is None or name in settings.models]
+    rows, missing = per_core.measure_per_core(names, settings.per_core, settings.limit, say)
+    for reason in missing.values():
+        say(f"left out: {reason}")
+    return {"per_core": rows, "per_core_missing": missing}
 
 
 def _measure(contenders: list[Contender], settings: SpeedSettings, say: Say) -> dict[str, Measured]:

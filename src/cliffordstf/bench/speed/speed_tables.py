@@ -4,7 +4,7 @@ from itertools import combinations
 from math import inf
 from typing import Any
 
-from cliffordstf.bench.speed.machine_peaks import share_text
+from cliffordstf.bench.speed.limits.machine_peaks import share_text
 from cliffordstf.bench.speed.speed_study import ratio_name
 from cliffordstf.bench.tables.formatting import rounds_done, short_commit
 from cliffordstf.bench.tables.table import Table
@@ -14,7 +14,7 @@ PEERS = ("mace-l1", "mace-l2", "mace-l3", "painn")
 
 def speed_tables(results: dict[str, Any]) -> list[Table]:
     """Contenders and ratios, and growing boxes, roofline and profile as far as the contenders have them."""
-    tables = [_contenders(results), _ratios(results), _boxes(results)]
+    tables = [_contenders(results), _ratios(results), _boxes(results), _per_core(results)]
     if results["profile"] is not None:
         tables += [_roofline(results), _profile(results)]
     return [table for table in tables if table.rows]
@@ -83,6 +83,20 @@ def _boxes(results: dict[str, Any]) -> Table:
         memory = row["kilobytes_per_atom"]
         time, over = f"{row['microseconds_per_atom']:.0f}", row["time_per_atom_over_thousand"]
         table.add(row["name"], f"{row['atoms']:,}", time, _spread(over), f"{memory:.0f}" if memory else "")
+    return table
+
+
+def _per_core(results: dict[str, Any]) -> Table:
+    """Of results that have them; older ones do not."""
+    table = Table(
+        "Energy and forces by the ASE calculator, float32, µs per atom and core: median (quartiles; rounds); "
+        "symmetrix-xl: an exported MACE with 128 scalar and 128 vector channels",
+        ["model", "system", "atoms", "threads", "µs per atom and core"],
+    )
+    for row in results.get("per_core", []):
+        low, high = row["quartiles"]
+        time = f"{row['microseconds_per_atom_and_core']:.0f} ({low:.0f} to {high:.0f}; {row['rounds']})"
+        table.add(row["name"], row["system"], f"{row['atoms']:,}", str(row["threads"]), time)
     return table
 
 

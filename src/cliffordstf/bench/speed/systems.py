@@ -40,10 +40,40 @@ def aspirin(seed: int) -> Structure:
     return _shaken(atoms, seed)
 
 
+def ethanol(seed: int) -> Structure:
+    """An ethanol molecule with random displacements."""
+    return _shaken(ase.build.molecule("CH3CH2OH"), seed)
+
+
 def copper_box(atoms: int, seed: int = 0) -> Structure:
     """About so many atoms of fcc copper in a periodic cube, with random displacements."""
     cells = max(2, round((atoms / 4) ** (1 / 3)))
     return _shaken(ase.build.bulk("Cu", cubic=True).repeat(cells), seed)
+
+
+SPACING = 3.107
+"""Å between water molecules on a grid that has the density of the liquid, 30.0 Å³ a molecule."""
+
+
+def water_box(molecules: int, seed: int = 0) -> Structure:
+    """Water of the density of the liquid in a periodic box: molecules on a disturbed grid, turned at random.
+
+    Args:
+        molecules: Their number; a multiple of 24 makes a box of 4 by 6 by n molecules, which is at least 12 Å wide.
+        seed: Of orientations and displacements.
+    """
+    counts = (4, 6, molecules // 24)
+    if np.prod(counts) != molecules or molecules < 96:
+        raise ValueError(f"{molecules} water molecules make no grid of 4 by 6 by at least 4; take 96, 120, 144, …")
+    random = np.random.default_rng(seed)
+    whole = ase.Atoms(cell=np.array(counts) * SPACING, pbc=True)
+    for place in np.ndindex(counts):
+        molecule = ase.build.molecule("H2O")
+        phi, theta, psi = random.uniform(0, 360), np.degrees(np.arccos(random.uniform(-1, 1))), random.uniform(0, 360)
+        molecule.euler_rotate(phi, theta, psi, center="COM")
+        molecule.translate(SPACING * (np.array(place) + 0.5) + random.normal(0, SHAKE, 3))
+        whole += molecule
+    return _shaken(whole, seed)
 
 
 def _shaken(atoms: ase.Atoms, seed: int) -> Structure:

@@ -104,7 +104,9 @@ def measure(stopwatches: Mapping[str, Stopwatch], rounds: Rounds) -> Measured:
     seconds: dict[str, list[float]] = {name: [] for name in last}
     while True:
         now = time.perf_counter()
-        taking_part = [name for name in seconds if _goes_on(seconds[name], rounds, now > end)]
+        # Ratios need the minimum of rounds that count of both sides: a cold one is made up for by everybody.
+        first = max((_counted(values).first for values in seconds.values()), default=0)
+        taking_part = [name for name in seconds if _goes_on(seconds[name], first, rounds, now > end)]
         if not taking_part:
             return Measured({name: _counted(values) for name, values in seconds.items()}, left_out)
         # Once a round: with many packages loaded a collection takes longer than what is measured.
@@ -168,8 +170,8 @@ def _without_time(last: dict[str, float], rounds: Rounds, left: float) -> dict[s
     return left_out
 
 
-def _goes_on(seconds: Sequence[float], rounds: Rounds, is_over: bool) -> bool:
-    if len(_counted(seconds).seconds) < rounds.minimum:
+def _goes_on(seconds: Sequence[float], first: int, rounds: Rounds, is_over: bool) -> bool:
+    if len(seconds) - first < rounds.minimum:
         return True
     return len(seconds) < rounds.repetitions and sum(seconds) <= rounds.limit and not is_over
 

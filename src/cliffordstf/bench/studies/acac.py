@@ -79,7 +79,7 @@ def acac_table(results: Sequence[dict[str, Any]]) -> Table:
         name = f"{result['recipe']}, {length_text(length(result))}, seed {result['seed']}"
         table.add(name, *(_cell(result["tests"][test]) for test in TESTS))
     if rows:
-        table.add("baseline", *(_zero(rows[0]["tests"][test]) for test in TESTS))
+        table.add("baseline", *(_baseline(rows[0]["tests"][test]) for test in TESTS))
     return table
 
 
@@ -89,7 +89,7 @@ def _cell(metrics: dict[str, Any]) -> str:
     return f"{metrics['energy_rmse_mev']:.2f} / {metrics['force_rmse_mev_per_a']:.2f}"
 
 
-def _zero(metrics: dict[str, Any]) -> str:
+def _baseline(metrics: dict[str, Any]) -> str:
     if "energy_ev" in metrics:
         flat = {"energy_ev": [0.0] * len(metrics["energy_ev"]), "energy_label_ev": metrics["energy_label_ev"]}
         return f"{scan_error(flat):.0f}"

@@ -221,10 +221,10 @@ def _catalysis_table(chosen: Sequence[dict[str, Any]], benchmark: str, task: str
             elsewhere = _known_elsewhere(benchmark, task, mine[0]["model"], split) if is_usual else ("", "")
             cells += [cell(found) if found else "", *elsewhere]
         table.add(*cells)
-    zero = ["baseline", "", "", ""]
+    baseline = ["baseline", "", "", ""]
     for split in splits:
-        zero += [_zero(next(r["tests"][split] for r in chosen if split in r["tests"]), task), "", ""]
-    table.add(*zero)
+        baseline += [_baseline(next(r["tests"][split] for r in chosen if split in r["tests"]), task), "", ""]
+    table.add(*baseline)
     return table
 
 
@@ -241,7 +241,7 @@ def _forces(metrics: list[dict[str, Any]]) -> str:
     return f"{energy} / {forces} ({spread([m['force_cosine'] for m in metrics], 3)}; {within} %)"
 
 
-def _zero(metrics: dict[str, Any], task: str) -> str:
+def _baseline(metrics: dict[str, Any], task: str) -> str:
     energy = f"{metrics['baseline_energy_mae_mev'] / 1000:.3f}"
     return energy if task == "is2re" else f"{energy} / {metrics['baseline_force_mae_mev_per_a'] / 1000:.4f} (0)"
 

@@ -101,7 +101,7 @@ def rates_table(results: Sequence[dict[str, Any]], what: str, each: Length) -> T
         cells = [[r for r in chosen if (r["model"], _rate(r)) == (model, rate)] for rate in rates]
         taken = sound_rate(model, "qm9" if is_scalar else "rmd17")
         table.add(model, *(_errors(runs) for runs in cells), "ours" if taken is None else f"{taken:g}")
-    table.add("baseline", *([_zero(chosen[0])] * len(rates)), "")
+    table.add("baseline", *([_baseline(chosen[0])] * len(rates)), "")
     return table
 
 
@@ -112,7 +112,7 @@ def _errors(runs: Sequence[dict[str, Any]]) -> str:
     return spread([target.in_unit(run["metrics"]["energy_mae_mev"]) for run in runs], 3)
 
 
-def _zero(result: dict[str, Any]) -> str:
+def _baseline(result: dict[str, Any]) -> str:
     if "target" not in result:
         return baseline_errors(result["metrics"])
     return f"{QM9[result['target']].in_unit(result['metrics']['baseline_energy_mae_mev']):.3f}"

@@ -99,8 +99,8 @@ def _table(chosen: Sequence[dict[str, Any]], title: str) -> Table:
         mine = [result for result in chosen if result["recipe"] == recipe]
         errors = [_errors([r["tests"][split] for r in mine if split in r["tests"]]) for split in splits]
         table.add(recipe, f"{mine[0]['parameters']:,}", *errors, step_rate(mine), passes(mine))
-    zeros = [_zero(next(r["tests"][split] for r in chosen if split in r["tests"])) for split in splits]
-    table.add("baseline", "", *zeros, "", "")
+    baselines = [_baseline(next(r["tests"][split] for r in chosen if split in r["tests"])) for split in splits]
+    table.add("baseline", "", *baselines, "", "")
     return table
 
 
@@ -122,7 +122,7 @@ def _errors(metrics: Sequence[dict[str, Any]]) -> str:
     return energy if forces == "-" else f"{energy} / {forces} ({cosine})"
 
 
-def _zero(metrics: dict[str, Any]) -> str:
+def _baseline(metrics: dict[str, Any]) -> str:
     energy, forces = (metrics.get(f"baseline_{name}") for name in ("energy_mae_mev_per_atom", "force_mae_mev_per_a"))
     said = "-" if energy is None else f"{energy:.1f}"
     return said if forces is None else f"{said} / {forces:.0f} (0)"

@@ -194,11 +194,11 @@ def _scalar_table(chosen: Sequence[dict[str, Any]], benchmark: str, setting: str
             errors = [known[target].in_unit(r["metrics"]["energy_mae_mev"]) for r in mine if r["target"] == target]
             cells += [spread(errors, 3) if errors else "", *_known_elsewhere(mine[0]["model"], benchmark, target)]
         table.add(*cells)
-    zero = ["baseline", "", "", ""]
+    baseline = ["baseline", "", "", ""]
     for target in targets:
         metrics = next(r["metrics"] for r in chosen if r["target"] == target)
-        zero += [f"{known[target].in_unit(metrics['baseline_energy_mae_mev']):.3f}", "", ""]
-    table.add(*zero)
+        baseline += [f"{known[target].in_unit(metrics['baseline_energy_mae_mev']):.3f}", "", ""]
+    table.add(*baseline)
     return table
 
 

@@ -45,8 +45,17 @@ def ablation_table(results: Iterable[dict[str, Any]], each: Length) -> Table:
             runs = [r for r in mine if r["molecule"] == molecule]
             cells += [errors([r["metrics"] for r in runs]), _price(runs, each)]
         table.add(variant, *variant_flags(variant), f"{mine[0]['parameters']:,}", _printed(variant), *cells)
-    zeros = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
-    table.add("baseline", "", "", "", "", "", "", *(text for zero in zeros for text in (baseline_errors(zero), "")))
+    baselines = [next(r["metrics"] for r in chosen if r["molecule"] == molecule) for molecule in molecules]
+    table.add(
+        "baseline",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        *(text for baseline in baselines for text in (baseline_errors(baseline), "")),
+    )
     return table
 
 

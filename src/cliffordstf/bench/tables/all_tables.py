@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cliffordstf.bench.speed.against.comparison_table import against_table
 from cliffordstf.bench.speed.speed_tables import speed_tables
 from cliffordstf.bench.studies.acac import acac_table
 from cliffordstf.bench.studies.catalysis import catalysis_tables
@@ -58,6 +59,8 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     for result in results:
         if "roofline" in result:
             tables.extend(speed_tables(result))
+        if "against" in result:
+            tables.append(against_table(result))
     return [*tables, *diverged_tables(results)]
 
 

@@ -42,11 +42,11 @@ def leaderboard(results: Iterable[dict[str, Any]], train: int, each: Length, pro
             cells += _measured([r for r in mine if r["molecule"] == molecule])
             cells += [_paper(mine[0]["model"], molecule), _published(mine[0]["model"], molecule, train)]
         table.add(*cells)
-    zero = ["baseline", ""]
+    baseline = ["baseline", ""]
     for molecule in molecules:
         metrics = next(r["metrics"] for r in chosen if r["molecule"] == molecule)
-        zero += [baseline_errors(metrics), "", "", "", ""]
-    table.add(*zero)
+        baseline += [baseline_errors(metrics), "", "", "", ""]
+    table.add(*baseline)
     return table
 
 

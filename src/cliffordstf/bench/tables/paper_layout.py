@@ -23,7 +23,7 @@ class Column:
         head: With its unit.
         table, name: What it is called in the paper's table (`bench.literature.paper_values`).
         value: Ours.
-        zero: That of the baseline model.
+        baseline: That of the baseline model.
         digits: Of ours and of the paper's.
         mean_of: Columns whose mean it is; then it has no value of its own.
     """
@@ -32,7 +32,7 @@ class Column:
     table: str
     name: str
     value: Number = lambda _: None
-    zero: Number = lambda _: None
+    baseline: Number = lambda _: None
     digits: tuple[int, int] = (3, 3)
     mean_of: tuple["Column", ...] = ()
 
@@ -67,7 +67,7 @@ def layout(
         others = [published_value(column.table, model, column.name, mine[0].get("train")) for column in columns]
         if any(value is not None for value in others):
             table.add(f"{recipe}, published", *empty, *("" if value is None else f"{value:g}" for value in others))
-    table.add("baseline", *empty, *(_zero(results, column) for column in columns))
+    table.add("baseline", *empty, *(_baseline(results, column) for column in columns))
     return table
 
 
@@ -113,8 +113,8 @@ def _mean_of_seed(mine: Sequence[Result], column: Column) -> float | None:
     return mean(map(mean, parts)) if all(parts) else None
 
 
-def _zero(results: Sequence[Result], column: Column) -> str:
-    parts = [_values(results, part.zero) for part in column.mean_of or (column,)]
+def _baseline(results: Sequence[Result], column: Column) -> str:
+    parts = [_values(results, part.baseline) for part in column.mean_of or (column,)]
     return f"{mean(found[0] for found in parts):.{column.digits[1]}f}" if all(parts) else ""
 
 

@@ -40,14 +40,14 @@ def paper_tables(results: Sequence[Result]) -> list[Table]:
 
 
 def _kinds() -> Iterator[tuple[set[str], list[Column], str]]:
-    for table, title, metric, zero, digits in _RMD17:
+    for table, title, metric, baseline, digits in _RMD17:
         columns = _with_aggregate(
             [
-                Column(name, table, name, _metric(metric, molecule=name), _metric(zero, molecule=name), digits)
+                Column(name, table, name, _metric(metric, molecule=name), _metric(baseline, molecule=name), digits)
                 for name in RMD17_MOLECULES
             ]
         )
-        yield {"rmd17"}, columns, f"rMD17 {title}{'' if zero is None else _KCAL}"
+        yield {"rmd17"}, columns, f"rMD17 {title}{'' if baseline is None else _KCAL}"
     yield {"oc20"}, _catalysis("oc20", ("val_id", "val_ood_ads", "val_ood_cat", "val_ood_both"), "val_ood_both"), "OC20"
     yield {"oc22"}, _catalysis("oc22", ("val_id", "val_ood"), "val_ood"), "OC22"
     yield {"qm9", "molecule3d"}, _scalars(), "QM9 and Molecule3D: test MAE"
@@ -103,9 +103,9 @@ def _scaled(value: float | None, factor: float) -> float | None:
 def _catalysis(benchmark: str, relaxed: Sequence[str], other: str) -> list[Column]:
     """Relaxed energies by split, then energy, forces and cosine of two splits."""
 
-    def column(task: str, split: str, unit: str, kind: str, metric: str, zero: str | None, factor: float) -> Column:
+    def column(task: str, split: str, unit: str, kind: str, metric: str, baseline: str | None, factor: float) -> Column:
         name = f"{task} {split}{f' {kind}' if kind else ''}"
-        value, nothing = (_split_metric(benchmark, task, split, n, factor) for n in (metric, zero))
+        value, nothing = (_split_metric(benchmark, task, split, n, factor) for n in (metric, baseline))
         return Column(f"{name.upper() if not kind else name}{unit}", benchmark, name, value, nothing)
 
     energy = ("energy_mae_mev", "baseline_energy_mae_mev", 1e-3)
@@ -124,9 +124,11 @@ def _catalysis(benchmark: str, relaxed: Sequence[str], other: str) -> list[Colum
 def _scaling() -> list[Column]:
     """Relaxed energies per atom, then energy, forces and cosine of both sets, in distribution."""
 
-    def column(benchmark: str, task: str, kind: str, unit: str, metric: str, zero: str | None, factor: float) -> Column:
+    def column(
+        benchmark: str, task: str, kind: str, unit: str, metric: str, baseline: str | None, factor: float
+    ) -> Column:
         name = f"{benchmark} {task} {kind}"
-        value, nothing = (_split_metric(benchmark, task, "val_id", n, factor) for n in (metric, zero))
+        value, nothing = (_split_metric(benchmark, task, "val_id", n, factor) for n in (metric, baseline))
         return Column(f"{name}{unit}", "scaling", name, value, nothing, (4, 4))
 
     per_atom = ("energy_mae_mev_per_atom", "baseline_energy_mae_mev_per_atom", 1e-3)
@@ -145,8 +147,8 @@ def _scalars() -> list[Column]:
     """Targets in the paper's units, energies in eV, the mean of these mixed units, and the gap of Molecule3D."""
 
     def column(head: str, name: str, **labels: str) -> Column:
-        value, zero = (_metric(metric, 1e-3, **labels) for metric in ("energy_mae_mev", "baseline_energy_mae_mev"))
-        return Column(head, "qm9", name, value, zero, (4, 3))
+        value, baseline = (_metric(metric, 1e-3, **labels) for metric in ("energy_mae_mev", "baseline_energy_mae_mev"))
+        return Column(head, "qm9", name, value, baseline, (4, 3))
 
     units = {name: "eV" if target.unit == "meV" else target.unit for name, target in QM9.items()}
     targets = [column(f"{name}, {unit}", name, benchmark="qm9", target=name) for name, unit in units.items()]
@@ -158,9 +160,10 @@ def _ablation(results: Sequence[Result], setting: str) -> Table:
     """Means over the molecules that were run, beside the paper's over four."""
     molecules = [name for name in RMD17_MOLECULES if any(r["molecule"] == name for r in results)]
     columns = []
-    for (_, title, metric, zero, digits), name in zip(_RMD17, ("cosine", "forces", "energy"), strict=True):
+    for (_, title, metric, baseline, digits), name in zip(_RMD17, ("cosine", "forces", "energy"), strict=True):
         parts = tuple(
-            Column(m, "ablation", m, _metric(metric, molecule=m), _metric(zero, molecule=m), digits) for m in molecules
+            Column(m, "ablation", m, _metric(metric, molecule=m), _metric(baseline, molecule=m), digits)
+            for m in molecules
         )
         columns.append(Column(title, "ablation", name, digits=digits, mean_of=parts))
     title = f"Ablation, direct forces, mean of {', '.join(molecules)}{_KCAL}, {setting}"

@@ -81,7 +81,7 @@ def _learned(runs: Results) -> Table:
             _with_steps(recipe, mine), _listed(sorted({run["compared_at"] for run in mine})), loss, errors, *paper
         )
     measured = [result["validation"] for result in chosen if result["validation"]]
-    table.add("baseline", "", "", _errors([_zero(measured[0])]) if measured else "", "", "", "")
+    table.add("baseline", "", "", _errors([_baseline(measured[0])]) if measured else "", "", "", "")
     return table
 
 
@@ -200,7 +200,7 @@ def _errors(metrics: Sequence[dict[str, Any]]) -> str:
 _MEASURES = ("energy_mae_mev", "force_mae_mev_per_a", "force_cosine")
 
 
-def _zero(metrics: dict[str, Any]) -> dict[str, Any]:
+def _baseline(metrics: dict[str, Any]) -> dict[str, Any]:
     """Errors of a constant energy and no forces."""
     forces = metrics.get("baseline_force_mae_mev_per_a")
     cosine = None if forces is None else 0.0

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from cliffordstf.bench.speed import machine_peaks
-from cliffordstf.bench.speed.machine_peaks import REGISTERS, Machine, measure_machine, register_rate, share_text
-from cliffordstf.bench.speed.roofline import edge_operator
+from cliffordstf.bench.speed.limits import machine_peaks
+from cliffordstf.bench.speed.limits.machine_peaks import REGISTERS, Machine, measure_machine, register_rate, share_text
+from cliffordstf.bench.speed.limits.roofline import edge_operator
 from cliffordstf.bench.speed.systems import aspirin
 from cliffordstf.model.build import build
 

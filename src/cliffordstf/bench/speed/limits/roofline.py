@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cliffordstf.bench.speed.machine_peaks import Machine
+from cliffordstf.bench.speed.limits.machine_peaks import Machine
 from cliffordstf.data.batch import Batch
 from cliffordstf.kernels.native.convolution import EdgeConvolution
 from cliffordstf.kernels.plan import EdgePlan

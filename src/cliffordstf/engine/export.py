@@ -1,7 +1,6 @@
 """Models that leave Python: a schedule in one file, and the library and header that run it."""
 
 import shutil
-from importlib import resources
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +11,7 @@ from cliffordstf.engine.prediction import Wrapped
 from cliffordstf.engine.schedule import make_schedule, to_bytes, why_not_exported
 from cliffordstf.errors import ConfigError
 from cliffordstf.host.files import write_atomically
-from cliffordstf.kernels.native.build import BuildError, build_shared
+from cliffordstf.kernels.native.build import FOLDER, BuildError, build_shared
 
 HEADER, LIBRARY = "cliffordstf.h", "libcliffordstf.so"
 
@@ -56,5 +55,5 @@ def export_library(folder: Path) -> tuple[Path, Path]:
         shutil.copyfile(build_shared(), library)
     except BuildError as error:
         raise ConfigError(f"the library cannot be built: {error}.") from None
-    header.write_bytes((resources.files("cliffordstf.kernels.native") / HEADER).read_bytes())
+    header.write_bytes((FOLDER / HEADER).read_bytes())
     return header, library

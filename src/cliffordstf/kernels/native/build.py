@@ -9,13 +9,15 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
 FLAGS = ("-std=c++17", "-O3", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """No -ffast-math: NaN must stay NaN, and linking with it would flush denormals in the whole process."""
+
+FOLDER = Path(__file__).parent
+"""The sources."""
 
 PRECISIONS = {"float": (), "double": ("-DCSTF_DOUBLE",)}
 OTHERS = {"float": "-DCSTF_NO_DOUBLE", "double": "-DCSTF_NO_FLOAT"}
@@ -77,7 +79,7 @@ def build_shared() -> Path:
 
 def prebuilt_library(precision: str) -> Path | None:
     """The library of a wheel for this processor and these sources, if there is one."""
-    folder = Path(str(resources.files(__package__) / PREBUILT))
+    folder = FOLDER / PREBUILT
     if not folder.is_dir():
         return None
     flags = set(_processor().split())
@@ -186,8 +188,7 @@ def _run(command: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[s
 
 @cache
 def _sources() -> dict[str, bytes]:
-    items = (item for item in resources.files(__package__).iterdir() if item.name.endswith((".h", ".cpp")))
-    return {item.name: item.read_bytes() for item in sorted(items, key=lambda item: item.name)}
+    return {item.name: item.read_bytes() for item in sorted(FOLDER.iterdir()) if item.suffix in (".h", ".cpp")}
 
 
 @cache

@@ -18,7 +18,7 @@
 #include <type_traits>
 
 #include "chunks.h"
-#include "frame.h"
+#include "in_frame.h"
 #include "numbers.h"
 
 namespace cstf {

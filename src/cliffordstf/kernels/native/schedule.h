@@ -4,7 +4,10 @@
 
 #include "atom_operators.h"
 #include "edge_operators.h"
+#include "linear_operator.h"
 #include "pair_operators.h"
+#include "product_operator.h"
+#include "readout_operator.h"
 #include "repulsion.h"
 
 namespace cstf {
@@ -26,6 +29,7 @@ class Schedule {
     std::vector<Stage> stages;
     std::vector<int> energies;         // values that add up to the energy of an atom
     std::vector<char> moves, learns;   // by value: whether it depends on positions, on weights
+    std::vector<int> maker;            // operator that makes a value; -1 for the vectors
     std::vector<int> stage_of;         // of the operator that makes a value; -1 for the vectors, which are value 0
     std::vector<std::vector<int>> readers;  // stages that read a value, in their order
     std::vector<char> is_shared;       // whether a value is seen outside of the stage that makes it
@@ -64,6 +68,14 @@ class Schedule {
         for (size_t i = 0; i < elements.size(); ++i) result[elements[i]] = static_cast<int32_t>(i);
         return result;
     }
+    // Features that are sent: one linear map of others, sooner made again than kept.
+    bool is_made_again(int place) const {
+        if (maker[place] < 0 || operators[maker[place]]->reads_again() || readers[place].size() != 1) return false;
+        if (stages[readers[place][0]].kind != Stage::EDGES) return false;
+        const std::vector<int>& inputs = operators[maker[place]]->inputs;
+        return std::all_of(inputs.begin(), inputs.end(), [&](int input) { return is_shared[input]; });
+    }
+
     int64_t last_value() const { return static_cast<int64_t>(values.size()) - 1; }
 
     static constexpr int64_t MOST_ELEMENTS = 200;
@@ -152,7 +164,7 @@ class Schedule {
     // Stages, and who reads what.
     void arrange() {
         moves.assign(values.size(), 0), learns.assign(values.size(), 0), is_shared.assign(values.size(), 0);
-        stage_of.assign(values.size(), -1);
+        stage_of.assign(values.size(), -1), maker.assign(values.size(), -1);
         readers.resize(values.size());
         moves[0] = 1;
         bool before = true;
@@ -171,7 +183,7 @@ class Schedule {
                 if (readers[place].empty() || readers[place].back() != stage) readers[place].push_back(stage);
             }
             for (const int place : op.outputs) {
-                stage_of[place] = stage;
+                stage_of[place] = stage, maker[place] = static_cast<int>(i);
                 moves[place] = moving, learns[place] = learning;
             }
         }

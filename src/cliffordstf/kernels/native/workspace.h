@@ -7,51 +7,10 @@
 
 #include <chrono>
 
+#include "pool.h"
 #include "schedule.h"
 
 namespace cstf {
-
-// Blocks of memory that are used again.
-template <class T>
-class Pool {
-  public:
-    T* take(size_t count) {
-        size_t best = blocks.size();
-        for (size_t i = 0; i < blocks.size(); ++i)
-            if (!blocks[i].used && blocks[i].size >= count && (best == blocks.size() || blocks[i].size < blocks[best].size)) best = i;
-        // A block that is much too large is left for something larger.
-        if (best == blocks.size() || blocks[best].size > 2 * count + 4096) {
-            blocks.push_back({std::unique_ptr<T[]>(new T[count]), count, false});
-            best = blocks.size() - 1;
-        }
-        blocks[best].used = true;
-        return blocks[best].memory.get();
-    }
-    void give(const T* memory) {
-        for (Block& block : blocks)
-            if (block.memory.get() == memory) block.used = false;
-    }
-    // Frees what nobody uses.
-    void trim() {
-        std::vector<Block> kept;
-        for (Block& block : blocks)
-            if (block.used) kept.push_back(std::move(block));
-        blocks = std::move(kept);
-    }
-    size_t bytes() const {
-        size_t sum = 0;
-        for (const Block& block : blocks) sum += block.size * sizeof(T);
-        return sum;
-    }
-
-  private:
-    struct Block {
-        std::unique_ptr<T[]> memory;
-        size_t size;
-        bool used;
-    };
-    std::vector<Block> blocks;
-};
 
 // Called between convolutions and the rest where there are ghosts: whether sums go back, rows, numbers a row.
 template <class T>
@@ -142,7 +101,6 @@ class Workspace {
     void set_whole(bool value) { must_be_whole = value; }
     int64_t owned() const { return atoms; }
     const Graph& edges() const { return graph; }
-    const int64_t* elements() const { return species; }
 
     // Seconds by operator and pass since the last call, while `profiles` holds.
     bool profiles = false;
@@ -308,27 +266,11 @@ class Workspace {
         if (std::find(s.energies.begin(), s.energies.end(), place) != s.energies.end()) return false;
         if (!s.readers[place].empty() && s.readers[place].back() > number) return false;
         if (!goes_back) return true;
-        return !s.values[place].of_pairs && !is_kept && is_made_again(place);
+        return !s.values[place].of_pairs && !is_kept && s.is_made_again(place);
     }
-    // Features that are sent: one linear map of others, sooner made again than kept.
-    bool is_made_again(int place) const {
-        const int maker = maker_of(place);
-        if (maker < 0 || s.operators[maker]->reads_again() || s.readers[place].size() != 1) return false;
-        if (s.stages[s.readers[place][0]].kind != Stage::EDGES) return false;
-        for (const int input : s.operators[maker]->inputs)
-            if (!s.is_shared[input]) return false;
-        return true;
-    }
-    int maker_of(int place) const {
-        for (size_t i = 0; i < s.operators.size(); ++i)
-            for (const int output : s.operators[i]->outputs)
-                if (output == place) return static_cast<int>(i);
-        return -1;
-    }
-
     void make_again(int place) {
         if (full[VALUE][place]) return;
-        const int maker = maker_of(place);
+        const int maker = s.maker[place];
         acquire(VALUE, place);
         const Stage alone{Stage::ATOMS, {maker}, s.stages[s.stage_of[place]].before_edges};
         started[VALUE][place] = 0;
@@ -355,8 +297,7 @@ class Workspace {
         if (stage.kind == Stage::EDGES) {
             const Operator<T>& op = *s.operators[stage.steps[0]];
             const int sent = op.inputs[0];
-            const bool lost = !full[VALUE][sent];
-            if (lost) make_again(sent), send(VALUE, op, false);
+            if (!full[VALUE][sent]) make_again(sent), send(VALUE, op, false);
             if (started[GRADIENT][op.outputs[0]]) send(GRADIENT, op, true);
         }
         if (again)

@@ -1,7 +1,7 @@
 """A neighbour list that is made with a margin and reused while no atom has moved far."""
 
 import time
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +82,15 @@ class SkinList:
         built_for = self._built_for
         if (
             built_for is None
-            or not np.array_equal(built_for.numbers, structure.numbers)
-            or not np.array_equal(built_for.cell, structure.cell)
-            or not np.array_equal(built_for.pbc, structure.pbc)
+            or not _are_equal(built_for.numbers, structure.numbers)
+            or not _are_equal(built_for.cell, structure.cell)
+            or not _are_equal(built_for.pbc, structure.pbc)
         ):
             return True
         moved = structure.positions - built_for.positions
         return float(np.einsum("ni,ni->n", moved, moved).max()) > (self.skin / 2) ** 2
+
+
+def _are_equal(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    # The steps of a simulation share these arrays.
+    return one is other or np.array_equal(one, other)

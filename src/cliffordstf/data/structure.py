@@ -51,14 +51,7 @@ class Structure:
                 f"{self.name} has {len(self.numbers)} atomic numbers but {len(self.positions)} positions; "
                 "give one position per atom."
             )
-        bad = ~np.isfinite(self.positions).all(axis=1)
-        if bad.any():
-            atom = int(np.flatnonzero(bad)[0])
-            raise StructureError(
-                f"{self.name} has a position that is not a finite number (atom {atom}, "
-                f"{symbol(int(self.numbers[atom]))}, {int(bad.sum())} atoms in all); check the file or the "
-                "simulation that wrote it."
-            )
+        self._check_positions()
         if not np.isfinite(self.cell).all():
             raise StructureError(f"{self.name} has a cell with entries that are not finite; check its lattice.")
         if self.pbc.any() and self.periodic_measure() < 1e-6:
@@ -66,6 +59,26 @@ class Structure:
                 f"{self.name} is periodic along {''.join(np.array(list('abc'))[self.pbc])} but its lattice vectors "
                 "there are zero or parallel; give a proper cell or switch pbc off."
             )
+
+    def _check_positions(self) -> None:
+        is_finite = np.isfinite(self.positions)
+        if not is_finite.all():
+            bad = ~is_finite.all(axis=1)
+            atom = int(np.flatnonzero(bad)[0])
+            raise StructureError(
+                f"{self.name} has a position that is not a finite number (atom {atom}, "
+                f"{symbol(int(self.numbers[atom]))}, {int(bad.sum())} atoms in all); check the file or the "
+                "simulation that wrote it."
+            )
+
+    def moved(self, positions: FloatArray) -> "Structure":
+        """The same atoms and cell at other positions, Å, (atoms, 3); everything else is shared, not copied."""
+        found = object.__new__(Structure)
+        values = {**self.__dict__, "positions": np.array(positions, dtype=np.float64).reshape(len(self), 3)}
+        for name, value in values.items():
+            object.__setattr__(found, name, value)
+        found._check_positions()
+        return found
 
     def periodic_measure(self) -> float:
         """Length, area or volume (Å, Å², Å³) spanned by the lattice vectors of the periodic directions."""

@@ -75,6 +75,7 @@ class Calculator(AseCalculator):
         self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
         self._batches: dict[float, tuple[NeighbourList, Batch]] = {}
         self.dispersion = None if dispersion is None else D3(dispersion)
+        self._structure: Structure | None = None
         # ASE asks for forces first and for stress later; once stress was asked for, both come from one evaluation.
         self._stress_is_used = False
 
@@ -98,9 +99,7 @@ class Calculator(AseCalculator):
         system_changes: Sequence[str] = tuple(all_changes),
     ) -> None:
         """Called by ASE: evaluate the potentials at `atoms` and fill `results`."""
-        super().calculate(atoms, list(properties), list(system_changes))  # type: ignore[no-untyped-call]
-        assert self.atoms is not None
-        structure = Structure.from_ase(self.atoms)
+        structure = self._follow(self.atoms if atoms is None else atoms, system_changes)
         has_volume = abs(float(np.linalg.det(structure.cell))) > 0
         if "stress" in properties:
             if not has_volume:
@@ -113,6 +112,34 @@ class Calculator(AseCalculator):
         if self.dispersion is not None:
             self._add_dispersion(self.dispersion, structure, per_atom="energies" in properties)
         self._check_results(structure)
+
+    def check_state(self, atoms: Atoms, tol: float = 0.0) -> list[str]:  # noqa: ARG002 - as ASE has it
+        """What has changed since the last calculation of all that the energy depends on, to the last bit."""
+        known = self.atoms
+        if known is None or len(known) != len(atoms):
+            return list(all_changes)
+        pairs = {
+            "positions": (known.positions, atoms.positions),
+            "numbers": (known.numbers, atoms.numbers),
+            "cell": (known.cell.array, atoms.cell.array),
+            "pbc": (known.pbc, atoms.pbc),
+        }
+        return [name for name, (one, other) in pairs.items() if not np.array_equal(one, other)]
+
+    def _follow(self, atoms: Atoms | None, changes: Sequence[str]) -> Structure:
+        """Remember the atoms as ASE expects it, and return them checked; mere moves cost next to nothing."""
+        if atoms is None:
+            raise ConfigError("the calculator has seen no atoms yet; give it some.")
+        known = self.atoms
+        is_move = set(changes) <= {"positions"} and known is not None and known is not atoms
+        if is_move and self._structure is not None and known is not None and len(known) == len(atoms):
+            self._structure = self._structure.moved(atoms.positions)
+            known.positions = self._structure.positions
+        else:
+            self._structure = None  # a structure that is refused must not leave another one behind
+            self.atoms = atoms.copy()
+            self._structure = Structure.from_ase(atoms)
+        return self._structure
 
     def get_hessian(self, atoms: Atoms | None = None) -> FloatArray:
         """Hessian of the energy in float64, dispersion included; of an ensemble the mean.
@@ -194,6 +221,8 @@ def _prepared(model: Model, dtype: torch.dtype, device: torch.device) -> Potenti
 
 def _combine(predictions: list[Prediction]) -> dict[str, Any]:
     """Means over the members, and standard deviations where there are several."""
+    if len(predictions) == 1:
+        return _of_one(predictions[0])
     energies = np.array([float(prediction.energy) for prediction in predictions])
     forces = np.stack([_numpy(prediction.forces) for prediction in predictions])
     results: dict[str, Any] = {
@@ -205,12 +234,25 @@ def _combine(predictions: list[Prediction]) -> dict[str, Any]:
     if predictions[0].stress is not None:
         stress = np.mean([_numpy(prediction.stress)[0] for prediction in predictions], axis=0)
         results["stress"] = np.asarray(full_3x3_to_voigt_6_stress(stress))
-    if len(predictions) > 1:
-        results["energy_std"] = float(energies.std(ddof=1))
-        results["forces_std"] = forces.std(axis=0, ddof=1)
+    results["energy_std"] = float(energies.std(ddof=1))
+    results["forces_std"] = forces.std(axis=0, ddof=1)
+    return results
+
+
+def _of_one(prediction: Prediction) -> dict[str, Any]:
+    energy = float(prediction.energy)
+    results: dict[str, Any] = {
+        "energy": energy,
+        "free_energy": energy,
+        "energies": _numpy(prediction.atom_energies),
+        "forces": _numpy(prediction.forces),
+    }
+    if prediction.stress is not None:
+        results["stress"] = np.asarray(full_3x3_to_voigt_6_stress(_numpy(prediction.stress)[0]))
     return results
 
 
 def _numpy(tensor: torch.Tensor | None) -> FloatArray:
     assert tensor is not None
-    return tensor.detach().cpu().numpy().astype(np.float64)
+    found: FloatArray = tensor.detach().cpu().double().numpy()
+    return found

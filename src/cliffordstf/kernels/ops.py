@@ -107,8 +107,14 @@ def edge_convolution(
     """
     if isinstance(features, Symbol):
         found, sizes = tables.convolution_tables(plan)
-        inputs = [features, radial, directions]
-        return _recorded("edge_convolution", inputs, plan.target_dims, [mixing], numbers=sizes, tables=found)
+        # The second result, the numbers of the pairs in their frames, is for the operator alone.
+        shapes = [
+            ValueShape("atoms", plan.target_dims, features.shape[2]),
+            ValueShape("pairs", sizes["numbers"], features.shape[2]),
+        ]
+        inputs: list[Any] = [features, radial, directions]
+        made: Any = features.recording.apply("edge_convolution", inputs, shapes, [mixing], sizes, found)
+        return made[0]
     has_room = max(plan.source_dims, plan.target_dims) <= MOST_COMPONENTS
     if has_room and _compiled(plan, features, plan.degree):
         return EdgeConvolution.from_key(plan.key)([features, radial, mixing, directions], edges)

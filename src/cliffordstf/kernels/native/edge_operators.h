@@ -65,7 +65,7 @@ template <class T>
 class Convolution : public Operator<T> {
   public:
     explicit Convolution(const Source<T>& s) : Operator<T>(s), features(s.input(0)), target(s.output(0)) {
-        s.arity(3, 1, 1);
+        s.arity(3, 2, 1);
         C = features.channels, K = s.input(1).width, rows = s.weight(0).dim(1);
         s.check(C > 0 && target.channels == C && s.input(1).of_pairs && s.input(1).channels == 0 && s.input(2).of_pairs &&
                     s.input(2).width == 3 && !features.of_pairs && !target.of_pairs,
@@ -80,6 +80,7 @@ class Convolution : public Operator<T> {
         fold = s.table("fold", 2, 0, 1 << 16);
         for (size_t i = 0; i < fold.size(); i += 2) s.check(fold[i] < numbers && fold[i + 1] < rows, "a weight out of range");
         fold_value = s.reals("fold_value", static_cast<int64_t>(fold.size()) / 2);
+        s.check(s.output(1).of_pairs && s.output(1).dims == numbers && s.output(1).channels == C, "numbers of another shape");
         sides[0].read(s, "source", features.dims, target.dims, numbers, lmax, size);
         sides[1].read(s, "target", target.dims, features.dims, numbers, lmax, size);
         read_raise(s);
@@ -90,6 +91,8 @@ class Convolution : public Operator<T> {
     }
 
     bool is_on_edges() const override { return true; }
+    // The numbers of the pairs, kept where there is room in a cache.
+    int optional() const override { return this->out(1); }
 
     void prepare(const std::vector<Parameter<T>>& p) override {
         U = widened(p[this->weights[0]].numbers.data(), K * rows, C, width());
@@ -101,6 +104,8 @@ class Convolution : public Operator<T> {
     void forward(const View<T>& v) const override {
         ConvolutionArgs a = arguments(v);
         a.out = v.put(VALUE, this->out()).at;
+        a.is_kept = 0;
+        v.put(VALUE, this->out(1));
         ConvolutionOperator<T>(a).forward();
     }
     void backward(const View<T>& v) const override {
@@ -155,6 +160,7 @@ class Convolution : public Operator<T> {
         a.graph = *v.graph;
         a.h = v.at(VALUE, this->in(0)), a.phi = v.at(VALUE, this->in(1)), a.n = v.at(VALUE, this->in(2));
         a.U = U.data(), a.folded_U = folded.data();
+        a.kept = v.at(VALUE, this->out(1)), a.is_kept = v.has(VALUE, this->out(1));
         const int64_t edges = v.graph->edges(0, v.graph->atoms);
         a.chunks = chunks_of(edges, 128, 64);
         a.threads = v.threads(static_cast<double>(edges * width()) * static_cast<double>(work + K * numbers / 2));

@@ -63,7 +63,8 @@ class ConvolutionArgs(Structure):
         *_fields("pairs", "pair_edges"),
         *_fields("channels radial", ""),
         *_fields("", "h phi U n g uh uphi uU un out dh dphi dU dn"),
-        *_fields("add_h add_phi add_U add_n", "folded_U"),
+        *_fields("add_h add_phi add_U add_n", "folded_U kept"),
+        *_fields("is_kept", ""),
         *_fields("chunks threads", ""),
     ]
 

@@ -30,6 +30,8 @@ struct ConvolutionArgs {
     void *out, *dh, *dphi, *dU, *dn;
     int64_t add_h, add_phi, add_U, add_n;  // whether a gradient is added to what is there
     const void* folded_U;            // U as `PairNumbers::fold` makes it, or null
+    void* kept;                      // room for all numbers (pairs, numbers, channels), or null
+    int64_t is_kept;                 // whether they are there
     int64_t chunks, threads;
 };
 
@@ -79,7 +81,12 @@ class PairNumbers {
     // w = phi U of a block
     template <class S>
     const T* made(const PairBlock& b, const S& slice) const {
-        return product<20>(b, slice, in(s.phi), packed_U, false);
+        T* place = buffer<20>(slice);
+        if (s.kept) {
+            place = static_cast<T*>(s.kept) + static_cast<size_t>(numbers) * (b.first * C + b.count * slice.channel);
+            if (s.is_kept) return place;
+        }
+        return product(b, slice, in(s.phi), packed_U, false, place);
     }
 
     // uw = uphi U + phi uU
@@ -90,8 +97,8 @@ class PairNumbers {
             std::fill(none, none + b.count * slice.weights, T(0));
             return none;
         }
-        const T* result = s.uphi ? product<21>(b, slice, in(s.uphi), packed_U, false) : nullptr;
-        return s.uU ? product<21>(b, slice, in(s.phi), packed_uU.data(), result != nullptr) : result;
+        const T* result = s.uphi ? product(b, slice, in(s.uphi), packed_U, false, buffer<21>(slice)) : nullptr;
+        return s.uU ? product(b, slice, in(s.phi), packed_uU.data(), result != nullptr, buffer<21>(slice)) : result;
     }
 
     // Room for gradients of the numbers of a block, and for first-order ones beside those of second order; null if nobody
@@ -199,9 +206,8 @@ class PairNumbers {
                   (k * s.rows + s.fold[2 * p + 1]) * C + slice.channel);
     }
 
-    template <int Slot, class S>
-    T* product(const PairBlock& b, const S& slice, const T* phi, const T* U, bool add) const {
-        T* result = buffer<Slot>(slice);
+    template <class S>
+    T* product(const PairBlock& b, const S& slice, const T* phi, const T* U, bool add, T* result) const {
         const T* a[EDGES];
         T* c[EDGES];
         for (int e = 0; e < b.count; ++e) {

@@ -138,6 +138,8 @@ class Operator {
 
     // Whether it reads features of other atoms than the one that it writes.
     virtual bool is_on_edges() const { return false; }
+    // An output that may be left out, or -1.
+    virtual int optional() const { return -1; }
     // Whether `backward` reads the values of its inputs.
     virtual bool reads_again() const { return true; }
 

@@ -109,7 +109,7 @@ class Schedule {
         for (const Json& entry : model["values"].list()) {
             Value v{entry["over"].text() == "pairs", entry["dims"].whole(0, WIDEST), entry["channels"].whole(0, WIDEST), 0};
             v.width = v.dims * (v.channels ? whole_vectors(v.channels, lanes) : 1);
-            Source<T>::check(v.width <= WIDEST && !(v.of_pairs && v.channels), "a value of a strange shape");
+            Source<T>::check(v.width <= WIDEST, "a value of a strange shape");
             values.push_back(v);
         }
         Source<T>::check(values.size() > 1 && values.size() < 10000 && values[0].of_pairs && values[0].width == 3, "no vectors");

@@ -20,7 +20,7 @@ template <class T>
 class Workspace {
   public:
     static constexpr int64_t WHOLE = 2048, RANGE = 1024;
-    static constexpr size_t KEPT_BYTES = size_t(1) << 31;
+    static constexpr size_t KEPT_BYTES = size_t(1) << 31, CACHE_BYTES = size_t(1) << 23;
 
     explicit Workspace(const Schedule<T>& schedule) : s(schedule), seconds(s.operators.size() * 4, 0.0) {
         for (int kind = 0; kind < KINDS; ++kind) {
@@ -80,7 +80,7 @@ class Workspace {
         if (!evaluated || !is_whole) throw std::runtime_error("there is no evaluated batch of a size to be trained on");
         begin(COTANGENT);
         begin(SUM);
-        const View<T> v = whole(weights);
+        const View<T> v = view(0, 0, weights);
         if (of_gradients) {
             std::copy(of_gradients, of_gradients + 3 * graph.pairs, acquire(COTANGENT, 0));
             started[COTANGENT][0] = 1;
@@ -163,16 +163,11 @@ class Workspace {
 
     // Bytes of what only stages of atoms see.
     double bytes_per_atom() const {
-        double sum = 0;
-        for (size_t p = 0; p < s.values.size(); ++p)
-            if (!s.is_shared[p]) sum += static_cast<double>(s.values[p].width) * sizeof(T);
-        return sum;
+        int64_t sum = 0;
+        for (size_t p = 0; p < s.values.size(); ++p) sum += s.is_shared[p] ? 0 : s.values[p].width;
+        return static_cast<double>(sum) * sizeof(T);
     }
 
-    View<T> whole(T* const* weights) {
-        for (int kind = 0; kind < KINDS; ++kind) rows[kind] = full[kind];
-        return view(0, 0, weights);
-    }
     View<T> view(int64_t first, int64_t last, T* const* weights = nullptr) {
         View<T> v{&graph, species, first, last, most_threads, {}, {}, weights};
         for (int kind = 0; kind < KINDS; ++kind) v.rows[kind] = rows[kind].data(), v.started[kind] = started[kind].data();
@@ -233,6 +228,8 @@ class Workspace {
         }
     }
 
+    // Reading more than a cache holds takes as long as making it again.
+    bool has_room(int place) const { return is_whole && goes_back && numbers(place) * sizeof(T) <= CACHE_BYTES; }
     bool is_local(int place) const { return !is_whole && !s.is_shared[place]; }
     void hold_local(Kind kind, int place) {
         if (!local[kind][place]) local[kind][place] = pool.take(static_cast<size_t>(RANGE) * s.values[place].width);
@@ -248,7 +245,8 @@ class Workspace {
         const Stage& stage = s.stages[number];
         for (const int step : stage.steps)
             for (const int place : s.operators[step]->outputs)
-                if (is_local(place) && !is_kept) hold_local(VALUE, place);
+                if (place == s.operators[step]->optional() && !has_room(place)) release(VALUE, place);
+                else if (is_local(place) && !is_kept) hold_local(VALUE, place);
                 else acquire(VALUE, place);
         if (stage.kind == Stage::EDGES) send(VALUE, *s.operators[stage.steps[0]], false);
         over_ranges(stage, [&](const View<T>& v) {
@@ -272,20 +270,19 @@ class Workspace {
         if (full[VALUE][place]) return;
         const int maker = s.maker[place];
         acquire(VALUE, place);
-        const Stage alone{Stage::ATOMS, {maker}, s.stages[s.stage_of[place]].before_edges};
         started[VALUE][place] = 0;
-        over_ranges(alone, [&](const View<T>& v) { run(maker, 0, v); });
+        over_ranges({Stage::ATOMS, {maker}, s.stages[s.stage_of[place]].before_edges}, [&](const View<T>& v) { run(maker, 0, v); });
     }
 
     void run_backward(int number) {
         const Stage& stage = s.stages[number];
         bool moves = false;
         for (const int step : stage.steps)
-            for (const int place : s.operators[step]->inputs) moves = moves || s.moves[place];
-        if (!moves) return;
-        for (const int step : stage.steps)
-            for (const int place : s.operators[step]->inputs)
+            for (const int place : s.operators[step]->inputs) {
+                moves = moves || s.moves[place];
                 if (s.moves[place] && s.stage_of[place] != number) acquire(GRADIENT, place);
+            }
+        if (!moves) return;
         for (const int step : stage.steps)
             for (const int place : s.operators[step]->outputs) {
                 const std::vector<int>& readers = s.readers[place];

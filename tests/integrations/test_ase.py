@@ -14,8 +14,7 @@ import cliffordstf
 from cliffordstf.errors import ConfigError, ModelFileError, StructureError, UnknownElementError
 from cliffordstf.integrations import ase as ase_module
 from cliffordstf.integrations.ase import Calculator
-from cliffordstf.kernels import kernel_name
-from cliffordstf.model import inference
+from cliffordstf.kernels.native.runtime import NativeWorkspace
 from cliffordstf.model.file import save_model
 
 ELEMENTS = ["H", "C", "O", "Si"]
@@ -218,15 +217,44 @@ def test_memory_stays_flat(potential):
     assert growth_when_results_are_kept > 80_000
 
 
-@pytest.mark.skipif(kernel_name() != "compiled", reason="the kernels cannot be compiled here")
-def test_steps_of_dynamics_find_the_memory_of_the_last_one(potential):
+def test_steps_of_dynamics_keep_the_edges_of_the_runtime(potential, monkeypatch):
     atoms = molecule("CH3CH2OH")
     atoms.calc = Calculator(potential)
-    atoms.get_forces()
-    model = atoms.calc.potentials[0].model
-    record = inference._written(model).record
-    assert record is not None
-    atoms.rattle(1e-4, seed=0)
-    forces = atoms.get_forces()
-    assert inference._written(model).record is record
+    set_edges, seen = NativeWorkspace.set_edges, []
+
+    def listen(self, *arguments):
+        before = self._edges
+        set_edges(self, *arguments)
+        seen.append(self._edges is before)
+
+    monkeypatch.setattr(NativeWorkspace, "set_edges", listen)
+    for seed in range(3):
+        atoms.rattle(1e-4, seed=seed)
+        forces = atoms.get_forces()
+    assert seen == [False, True, True]
     np.testing.assert_allclose(forces, atoms.calc.potentials[0].predict(atoms).forces.numpy(), atol=1e-12)
+
+
+def test_a_move_is_followed_as_anything_else_is(potential):
+    """Only what the energy depends on counts as a change, to the last bit."""
+    atoms = molecule("CH3CH2OH")
+    atoms.calc = Calculator(potential)
+    first = atoms.get_forces()
+    atoms.set_tags([1] * len(atoms))
+    assert atoms.calc.check_state(atoms) == []
+    atoms.positions[0, 0] += 1e-13
+    assert atoms.calc.check_state(atoms) == ["positions"]
+    atoms.get_forces()
+    assert (atoms.calc.atoms.positions == atoms.positions).all()
+    atoms.positions[0, 0] -= 1e-13
+    np.testing.assert_allclose(atoms.get_forces(), first, atol=1e-12)
+    atoms.numbers[-1] = 8
+    assert atoms.calc.check_state(atoms) == ["numbers"]
+    changed = atoms.get_forces()
+    np.testing.assert_allclose(changed, atoms.calc.potentials[0].predict(atoms).forces.numpy(), atol=1e-12)
+    atoms.positions[1] = np.nan
+    with pytest.raises(StructureError, match="not a finite number"):
+        atoms.get_forces()
+    del atoms[-1]
+    atoms.positions[1] = [5.0, 0.0, 0.0]
+    assert len(atoms.get_forces()) == 8

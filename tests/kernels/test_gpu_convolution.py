@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cliffordstf.algebra.tracks import BIVECTOR, GRADES, PSEUDOSCALAR, SCALAR, STF2, STF3, STF4, VECTOR, Layout
-from cliffordstf.kernels import EdgeIndex, EdgePath, EdgePlan, ops, reference
+from cliffordstf.graph import EdgeIndex
+from cliffordstf.kernels import EdgePath, EdgePlan, ops, reference
 from cliffordstf.kernels.gpu import EdgeConvolution
 from cliffordstf.kernels.gpu.frames import frame_size
 from cliffordstf.kernels.gpu.program import Kernel

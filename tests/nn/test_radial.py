@@ -12,7 +12,6 @@ from cliffordstf.nn.radial import (
     RadialFunctions,
     cosine_envelope,
     polynomial_envelope,
-    polynomial_envelope_slope,
 )
 from tests.nn.samples import CUTOFF, check_gradients, made
 
@@ -39,13 +38,6 @@ def test_the_polynomial_envelope_is_c2_at_the_cutoff():
     (third,) = torch.autograd.grad(curvature, r)
     assert third.abs() > 1e-2  # smooth to second order and not further
     assert polynomial_envelope(torch.tensor([0.0, CUTOFF, CUTOFF + 1]), CUTOFF, 6).tolist() == [1, 0, 0]
-
-
-@pytest.mark.parametrize("power", [3, 6])
-def test_the_slope_of_the_polynomial_envelope(power):
-    r = distances().requires_grad_()
-    (slope,) = torch.autograd.grad(polynomial_envelope(r, CUTOFF, power).sum(), r)
-    torch.testing.assert_close(polynomial_envelope_slope(r.detach(), CUTOFF, power), slope)
 
 
 def test_the_cosine_envelope_is_c1_at_the_cutoff():
@@ -76,16 +68,6 @@ def test_bessel_functions_are_those_of_a_spherical_well():
     torch.testing.assert_close(found / found[0, 0], expected / expected[0, 0])
     among_neighbours = BesselBasis(8, CUTOFF).double()(torch.tensor([0.3 * CUTOFF], dtype=torch.float64))
     assert float(among_neighbours.square().mean()) == pytest.approx(1, abs=0.2)
-
-
-@pytest.mark.parametrize("warp", [None, 2.0, 3.0])
-def test_slopes_of_bessel_functions(warp):
-    basis, r = BesselBasis(8, CUTOFF, warp).double(), distances()
-    values, slopes = basis.values_and_slopes(r)
-    torch.testing.assert_close(values, basis(r))
-    step = 1e-6
-    torch.testing.assert_close(slopes, (basis(r + step) - basis(r - step)) / (2 * step), rtol=1e-6, atol=1e-6)
-    assert not (basis(torch.tensor([CUTOFF], dtype=torch.float64)).abs() > 1e-12).any()
 
 
 def test_a_warp_makes_the_basis_finer_at_short_distances():

@@ -9,6 +9,7 @@ import cliffordstf
 from cliffordstf.data.baseline import Baseline, fit_baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset
 from cliffordstf.data.frame import Frame
+from cliffordstf.engine.native import NativeEngine
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.metrics import compute_metrics, force_cosines
 from cliffordstf.verify.structures import random_cluster, triclinic_crystal
@@ -42,9 +43,18 @@ def test_exact_labels_give_zero_errors(potential):
 def test_forces_that_nobody_can_judge_are_not_computed(potential, monkeypatch):
     frames = exact_frames(potential)
     labelled = evaluate(potential, Dataset(frames, potential.cutoff), BatchPlan(3))
-    monkeypatch.setattr(potential, "_pair_gradients", None)
+    wanted = []
+    run = NativeEngine.run
+
+    def listen(self, wrapped, batch, what):
+        wanted.append(what.forces or what.stress)
+        return run(self, wrapped, batch, what)
+
+    monkeypatch.setattr(NativeEngine, "run", listen)
     bare = [replace(frame, forces=None) for frame in frames]
     found = evaluate(potential, Dataset(bare, potential.cutoff), BatchPlan(3))
+    assert wanted
+    assert not any(wanted)
     assert np.isnan(found.forces).all()
     assert found.forces.shape == labelled.forces.shape
     assert found.energy == pytest.approx(labelled.energy, abs=1e-12)

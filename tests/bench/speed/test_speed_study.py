@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cliffordstf.bench.speed import contenders, speed_study
-from cliffordstf.bench.speed.contenders import LITERAL, OURS, Contender, literal, ours
+from cliffordstf.bench.speed.contenders import LITERAL, OURS, Contender, literal, ours, peers
 from cliffordstf.bench.speed.limits.machine_peaks import Machine
 from cliffordstf.bench.speed.limits.roofline import edge_operator
 from cliffordstf.bench.speed.speed_study import describe_rounds, ratio_name
@@ -15,7 +15,6 @@ from cliffordstf.bench.speed.timing import Measured, Timing
 from cliffordstf.bench.tables.paper_layout import wall_clock_layout
 from cliffordstf.cli import bench
 from cliffordstf.errors import ConfigError
-from cliffordstf.kernels import kernel_name
 from cliffordstf.model.build import build
 
 
@@ -182,13 +181,14 @@ def _cut(options: dict) -> dict:
     return {key: value for key, value in options.items() if key != "channels"}
 
 
-def test_a_plain_contender_runs_without_the_kernels():
-    seen = []
-
-    class Watched(torch.nn.Module):
-        def forward(self, batch):
-            seen.append(kernel_name())
-
-    Contender("plain", Watched(), is_plain=True).inference(None)()
-    Contender("as it is", Watched()).inference(None)()
-    assert seen == ["reference", kernel_name()]
+def test_a_plain_contender_runs_without_the_kernels(monkeypatch):
+    monkeypatch.setattr(contenders, "PEERS", ("mace-like",))
+    monkeypatch.setattr(contenders, "ON_OUR_KERNELS", ("mace-like",))
+    monkeypatch.setattr(contenders.zoo, "available", lambda name: None)
+    monkeypatch.setattr(contenders, "_peer", lambda name: build("default", elements=[1], channels=4))
+    (own, plain), missing = peers()
+    assert not missing
+    assert plain.name == "mace-like-plain-pytorch"
+    assert (own.potential.engine.name, plain.potential.engine.name) == ("native", "reference")
+    assert plain.potential.model.layers[0].convolution.plan.plain
+    assert not own.potential.model.layers[0].convolution.plan.plain

@@ -261,7 +261,7 @@ def check_hook() -> None:
     inputs[3] /= inputs[3].norm(dim=1, keepdim=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ops, "_compiled", lambda *_: False)
-        patch.setattr(ops, "_on_gpu", lambda _: True)
+        patch.setattr(ops, "_on_gpu", lambda *_: True)
         found = ops.edge_convolution(plan, inputs[0].requires_grad_(), *inputs[1:], edges)
     assert found.grad_fn.operator.kind == EdgeConvolution.kind
     registered = torch.ops.cliffordstf.forward(EdgeConvolution.kind, plan.key, [*inputs, *edges], 4)

@@ -42,6 +42,11 @@ class NeighbourList:
     shifts: IntArray
 
     @cached_property
+    def cross(self) -> bool:
+        """Whether any edge leaves the cell."""
+        return bool(self.shifts.any())
+
+    @cached_property
     def reverse(self) -> IntArray:
         """For every edge the index of the one the other way round, (edges,)."""
         # Edges are sorted by (receiver, sender, shift): the k-th by (sender, receiver, -shift) is edge k turned round.
@@ -140,5 +145,7 @@ def _check_distances(structure: Structure, edges: NeighbourList) -> None:
 
 def edge_vectors(positions: FloatArray, cell: FloatArray, edges: NeighbourList) -> FloatArray:
     """Vectors from receivers to senders, Å, (edges, 3)."""
-    result = positions[edges.senders] - positions[edges.receivers] + edges.shifts @ cell
-    return np.asarray(result, dtype=np.float64)
+    result: FloatArray = positions[edges.senders] - positions[edges.receivers]
+    if edges.cross:
+        result += edges.shifts @ cell
+    return result

@@ -1,6 +1,7 @@
 """A structure: the atoms, where they are, and the cell they repeat in."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,11 +75,14 @@ class Structure:
     def moved(self, positions: FloatArray) -> "Structure":
         """The same atoms and cell at other positions, Å, (atoms, 3); everything else is shared, not copied."""
         found = object.__new__(Structure)
-        values = {**self.__dict__, "positions": np.array(positions, dtype=np.float64).reshape(len(self), 3)}
-        for name, value in values.items():
-            object.__setattr__(found, name, value)
+        found.__dict__.update(self.__dict__, positions=np.array(positions, dtype=np.float64).reshape(len(self), 3))
         found._check_positions()
         return found
+
+    @cached_property
+    def has_volume(self) -> bool:
+        """Whether the cell spans a volume."""
+        return bool(abs(np.linalg.det(self.cell)) > 0)
 
     def periodic_measure(self) -> float:
         """Length, area or volume (Å, Å², Å³) spanned by the lattice vectors of the periodic directions."""

@@ -1,5 +1,6 @@
 """Models on the C++ runtime: one call for energies, forces and virials, and one for each half of a training step."""
 
+import operator
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -159,27 +160,29 @@ class Watch:
 
     def __init__(self, *modules: nn.Module) -> None:
         every = [module for root in modules for module in root.modules()]
-        self._parts = [(m._modules, name, part) for m in every for name, part in m._modules.items()]
-        self._tensors = [
-            (owner, name, tensor, _version(tensor), tensor.data_ptr()) for owner, name, tensor in _tensors(every)
+        parts: list[tuple[dict[str, Any], str, Any]] = [
+            (module._modules, name, part) for module in every for name, part in module._modules.items()
         ]
+        tensors = list(_tensors(every))
+        self._owners, self._names, self._held = zip(*parts, *tensors, strict=True)
+        self._tensors = [tensor for _, _, tensor in tensors]
+        # Tensors of inference mode have no version, and cannot be changed outside of it.
+        self._counted = [tensor for tensor in self._tensors if not tensor.is_inference()]
+        self._versions, self._addresses = self._state()
 
     def is_unchanged(self) -> bool:
         """Whether all is as it was."""
-        return all(owner.get(name) is part for owner, name, part in self._parts) and all(
-            owner.get(name) is tensor and _version(tensor) == version and tensor.data_ptr() == address
-            for owner, name, tensor, version, address in self._tensors
-        )
+        is_held = map(operator.is_, map(dict.get, self._owners, self._names), self._held)
+        return all(is_held) and self._state() == (self._versions, self._addresses)
+
+    def _state(self) -> tuple[list[int], list[int]]:
+        return [tensor._version for tensor in self._counted], [tensor.data_ptr() for tensor in self._tensors]
 
 
 def _tensors(modules: list[nn.Module]) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
     for module in modules:
         for owner in (module._parameters, module._buffers):
             yield from ((owner, name, tensor) for name, tensor in owner.items() if tensor is not None)
-
-
-def _version(tensor: Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
 
 
 def _receivers(batch: Batch) -> Tensor:

@@ -100,7 +100,7 @@ class Calculator(AseCalculator):
     ) -> None:
         """Called by ASE: evaluate the potentials at `atoms` and fill `results`."""
         structure = self._follow(self.atoms if atoms is None else atoms, system_changes)
-        has_volume = abs(float(np.linalg.det(structure.cell))) > 0
+        has_volume = structure.has_volume
         if "stress" in properties:
             if not has_volume:
                 raise PropertyNotImplementedError(
@@ -113,6 +113,15 @@ class Calculator(AseCalculator):
             self._add_dispersion(self.dispersion, structure, per_atom="energies" in properties)
         self._check_results(structure)
 
+    def get_property(self, name: str, atoms: Atoms | None = None, allow_calculation: bool = True) -> Any:
+        """A result, evaluated if need be; a mere move keeps what is known of the atoms, where ASE copies them anew."""
+        if atoms is not None and allow_calculation and self._structure is not None and atoms is not self.atoms:
+            changes = self.check_state(atoms)
+            if changes == ["positions"] and name in self.implemented_properties:
+                self.results = {}
+                self.calculate(atoms, [name], changes)
+        return super().get_property(name, atoms, allow_calculation)  # type: ignore[no-untyped-call]
+
     def check_state(self, atoms: Atoms, tol: float = 0.0) -> list[str]:  # noqa: ARG002 - as ASE has it
         """What has changed since the last calculation of all that the energy depends on, to the last bit."""
         known = self.atoms
@@ -124,7 +133,7 @@ class Calculator(AseCalculator):
             "cell": (known.cell.array, atoms.cell.array),
             "pbc": (known.pbc, atoms.pbc),
         }
-        return [name for name, (one, other) in pairs.items() if not np.array_equal(one, other)]
+        return [name for name, (one, other) in pairs.items() if one.tobytes() != other.tobytes()]
 
     def _follow(self, atoms: Atoms | None, changes: Sequence[str]) -> Structure:
         """Remember the atoms as ASE expects it, and return them checked; mere moves cost next to nothing."""

@@ -1,10 +1,17 @@
 // Memory that one batch after another uses.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 namespace cstf {
 
@@ -18,15 +25,16 @@ class Pool {
             if (!blocks[i].used && blocks[i].size >= count && (best == blocks.size() || blocks[i].size < blocks[best].size)) best = i;
         // A block that is much too large is left for something larger.
         if (best == blocks.size() || blocks[best].size > 2 * count + 4096) {
-            blocks.push_back({std::unique_ptr<T[]>(new T[count]), count, false});
+            blocks.push_back({Memory(allocated(count * sizeof(T))), count, false});
             best = blocks.size() - 1;
         }
         blocks[best].used = true;
+        in_use += blocks[best].size, most_in_use = std::max(most_in_use, in_use);
         return blocks[best].memory.get();
     }
     void give(const T* memory) {
         for (Block& block : blocks)
-            if (block.memory.get() == memory) block.used = false;
+            if (block.memory.get() == memory) block.used = false, in_use -= block.size;
     }
     // Frees what nobody uses.
     void trim() {
@@ -40,14 +48,37 @@ class Pool {
         for (const Block& block : blocks) sum += block.size * sizeof(T);
         return sum;
     }
+    // Bytes in use at most since the last call.
+    size_t take_peak() {
+        const size_t found = most_in_use * sizeof(T);
+        most_in_use = in_use;
+        return found;
+    }
 
   private:
+    struct Free {
+        void operator()(T* memory) const { std::free(memory); }
+    };
+    using Memory = std::unique_ptr<T[], Free>;
     struct Block {
-        std::unique_ptr<T[]> memory;
+        Memory memory;
         size_t size;
         bool used;
     };
     std::vector<Block> blocks;
+    size_t in_use = 0, most_in_use = 0;  // numbers
+
+    // Large blocks get large pages where the system has them: there are a thousand times fewer to be set up at their first use.
+    static T* allocated(size_t bytes) {
+        constexpr size_t page = size_t(1) << 21, line = 64;
+        const size_t unit = bytes >= 4 * page ? page : line;
+        void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+        if (!memory) throw std::bad_alloc();
+#ifdef __linux__
+        if (unit == page) madvise(memory, (bytes + unit - 1) / unit * unit, MADV_HUGEPAGE);
+#endif
+        return static_cast<T*>(memory);
+    }
 };
 
 }  // namespace cstf

@@ -110,12 +110,11 @@ class Workspace {
         return result;
     }
 
-    // Hand back memory that a large batch has left.
+    // Hand back memory that a batch much larger than this one has left.
     void finish() {
         evaluated = evaluated && is_whole;
-        if (is_whole) return;
-        release_all();
-        if (pool.bytes() > KEPT_BYTES) pool.trim();
+        if (!is_whole) release_all();
+        if (const size_t peak = pool.take_peak(); pool.bytes() > KEPT_BYTES && pool.bytes() > 2 * peak) pool.trim();
     }
 
   private:

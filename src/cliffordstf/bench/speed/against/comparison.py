@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cliffordstf.bench.speed.against.structures import Inputs, write_inputs
+from cliffordstf.bench.speed.against.structures import Inputs, MoleculeFiles, write_inputs
 from cliffordstf.bench.speed.against.worker_process import WorkerProcess, commit_of, own_source, source_folder
 from cliffordstf.bench.speed.timing import Measured, Rounds, measure, ratio
 from cliffordstf.model.presets import preset
@@ -21,7 +21,7 @@ Pair = dict[str, WorkerProcess]
 SIDES = ("old", "new")
 MODELS = ("default",)
 BATCH = 32
-"""Structures of an update, and molecules that are evaluated as one structure."""
+"""Structures of a large update, and molecules that are evaluated as one structure."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,10 @@ def _rows(
         with _pair(sources) as pair:
             for kind, structure in (("latency", files.one), ("inference", files.many)):
                 yield {"system": system, "kind": kind, **_evaluations(pair, molecules, structure, settings)}
-        with _pair(sources) as pair:
-            yield {"system": system, "kind": "training", **_training(pair, molecules, files.data, settings)}
+        # The batch size of the default recipe, and a large one.
+        for batch_size in ("auto", BATCH):
+            with _pair(sources) as pair:
+                yield {"system": system, "kind": "training", **_training(pair, molecules, files, batch_size, settings)}
     for size, structure in inputs.boxes.items():
         memory = {side: _memory(source, box, inputs.small_box, structure) for side, source in sources.items()}
         row: dict[str, Any] = {"system": f"copper {size}", "kind": "box", **_per_atom(memory, size)}
@@ -121,16 +123,19 @@ def _evaluations(pair: Pair, model: Path, structure: Path, settings: AgainstSett
     }
 
 
-def _training(pair: Pair, model: Path, data: Path, settings: AgainstSettings) -> dict[str, Any]:
+def _training(
+    pair: Pair, model: Path, files: MoleculeFiles, batch_size: int | str, settings: AgainstSettings
+) -> dict[str, Any]:
     """Updates of a run of `train`, by the clock of the run."""
+    data = files.data
     for side, worker in pair.items():
         folder = data.parent / f"{data.stem}-{model.stem}-{side}"
         number = len(list(data.parent.glob(f"{folder.name}*")))
-        worker.ask("train", model=str(model), data=str(data), folder=f"{folder}-{number}", batch_size=BATCH)
+        worker.ask("train", model=str(model), data=str(data), folder=f"{folder}-{number}", batch_size=batch_size)
     found = measure({side: _stopwatch(worker, "step") for side, worker in pair.items()}, settings.rounds())
     for worker in pair.values():
         worker.ask("end")
-    return {"structures_a_step": BATCH, **_times(found)}
+    return {"structures_a_step": batch_size, **_times(found)}
 
 
 def _stopwatch(worker: WorkerProcess, do: str) -> Callable[[], float]:
@@ -173,8 +178,13 @@ def _fits(memory: dict[str, float | None]) -> bool:
     return available is None or 1.2 * needed < float(available.split()[1])
 
 
+def what_is_timed(row: dict[str, Any]) -> str:
+    """The kind of a row, with the batch size of a training."""
+    return f"{row['kind']}, batch size {row['structures_a_step']}" if row["kind"] == "training" else str(row["kind"])
+
+
 def _sentence(row: dict[str, Any]) -> str:
-    what = f"{row['model']}, {row['system']}, {row['kind']}"
+    what = f"{row['model']}, {row['system']}, {what_is_timed(row)}"
     if "old_over_new" not in row:
         return f"{what}: memory only"
     found, seconds = row["old_over_new"], row["seconds"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cliffordstf.bench.speed.against.comparison import what_is_timed
 from cliffordstf.bench.tables.formatting import short_commit
 from cliffordstf.bench.tables.table import Table
 
@@ -12,12 +13,13 @@ def against_table(results: dict[str, Any]) -> Table:
     table = Table(
         f"Commit {old} (old) and {short_commit(results['commit'] or 'unknown', 9)} (new) side by side, the same "
         "weights, float32: latency: one molecule; inference: 32 molecules as one structure, both by the ASE "
-        "calculator; training: an update with 32 structures; box: fcc copper; ratios: median (quartiles; rounds); "
+        "calculator; training: an update (auto: the default batch size, about 100 atoms); box: fcc copper; ratios: "
+        "median (quartiles; rounds); "
         f"{machine['processor']}, {machine['threads']} threads",
         ["model", "system", "what", "old, ms", "new, ms", "old / new", "old, kB/atom", "new, kB/atom", "difference"],
     )
     for row in results["rows"]:
-        table.add(row["model"], row["system"], row["kind"], *_times(row), *_memory(row), _difference(row))
+        table.add(row["model"], row["system"], what_is_timed(row), *_times(row), *_memory(row), _difference(row))
     return table
 
 

@@ -125,7 +125,7 @@ class Worker:
         self._evaluate()
         return {"kilobytes": _status("VmHWM") - before}
 
-    def train(self, model: str, data: str, folder: str, batch_size: int) -> dict[str, Any]:
+    def train(self, model: str, data: str, folder: str, batch_size: int | str) -> dict[str, Any]:
         """Begin to fine-tune a model; the requests that follow are `step`, and any other one ends the run."""
         from cliffordstf.train.config import load_config  # noqa: PLC0415 - as above
         from cliffordstf.train.run import train  # noqa: PLC0415

@@ -69,6 +69,22 @@ def load_frames(data: Structures, options: ReadOptions = READ_AUTO, keep_atoms: 
         frames, sources = read_files(data, options, keep_atoms)  # type: ignore[arg-type]
     name = str(sources[0].path) if len(sources) == 1 else f"the {len(sources)} files"
     warnings = list(dict.fromkeys(warning for source in sources for warning in source.warnings))
+    frames, more = as_asked(frames, options, name)
+    return Loaded(frames, sources, [*warnings, *more])
+
+
+def as_asked(frames: list[Frame], options: ReadOptions, name: str) -> tuple[list[Frame], list[str]]:
+    """Leave out and change what the options ask for.
+
+    Args:
+        frames: As they were read.
+        options: What to leave out and to change.
+        name: Of where they come from.
+
+    Returns:
+        The frames, and what the user should know.
+    """
+    warnings: list[str] = []
     if options.exclude is not None:
         frames, counts = leave_out(frames, read_ids(options.exclude), name)
         warnings += counts
@@ -81,7 +97,7 @@ def load_frames(data: Structures, options: ReadOptions = READ_AUTO, keep_atoms: 
     if options.free_atoms_only:
         frames, unknown = mask_fixed_atoms(frames, name)
         warnings += unknown
-    return Loaded(frames, sources, warnings)
+    return frames, warnings
 
 
 def is_in_memory(data: Structures) -> bool:

@@ -1,8 +1,9 @@
 """Read labelled structures from files; the format is recognised, never asked for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.options import READ_AUTO, ReadOptions
@@ -16,7 +17,9 @@ from cliffordstf.data.units import AUTO, AUTO_KEYS, AUTO_UNITS, LabelKeys, Units
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
 from cliffordstf.options.text import did_you_mean
 
-__all__ = ["Paths", "Source", "read_files", "read_frames"]
+__all__ = ["Paths", "Source", "convert", "one_sentence", "read_files", "read_frames"]
+
+T = TypeVar("T")
 
 Paths = Path | str | Sequence[Path | str]
 """A file, a folder or a pattern, or several of these."""
@@ -119,9 +122,29 @@ class _Part:
 
 
 def _read_one(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
-    contents = _contents(path, limit)
+    contents = one_sentence(path, lambda: find_reader(path)(path, limit))
     if not contents.records:
         raise DataError(f"{path} holds no structures; check how it was written.")
+    return _converted(path, contents, name, options, keep_atoms)
+
+
+def convert(
+    path: Path, contents: Contents, name: str, options: ReadOptions, keep_atoms: bool = False
+) -> tuple[list[Frame], Source]:
+    """Frames of what was read of a file by other ways than these, and what it turned out to be.
+
+    Args:
+        path: The file.
+        contents: All or some of its records.
+        name: Of the file in names of frames.
+        options: Units, keys and the like.
+        keep_atoms: Keep each structure as ASE has it, too.
+    """
+    part = _converted(path, contents, name, options, keep_atoms)
+    return part.frames, part.source
+
+
+def _converted(path: Path, contents: Contents, name: str, options: ReadOptions, keep_atoms: bool) -> _Part:
     chosen = choose_labels(contents, options.keys, name)
     units = resolve_units(options.units, contents, chosen)
     frames, warnings = to_frames(contents, chosen, units, name, options, keep_atoms)
@@ -156,9 +179,10 @@ def _labelled(frames: list[Frame], parts: Sequence[_Part], asked: str) -> list[F
     ]
 
 
-def _contents(path: Path, limit: int | None) -> Contents:
+def one_sentence(path: Path, read: Callable[[], T]) -> T:
+    """What `read` returns; whatever it raises becomes one sentence about the file."""
     try:
-        return find_reader(path)(path, limit)
+        return read()
     except CliffordSTFError:
         raise
     except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence

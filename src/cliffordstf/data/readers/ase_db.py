@@ -14,8 +14,8 @@ _NO_ENERGIES = {"d", "debye", "ghz", "a0^2", "a0^3", "bohr^2", "bohr^3", "a0a0",
 """Units of the other targets of QM9, spaces left out: such numbers are not converted."""
 
 
-def read(path: Path, limit: int | None) -> Contents:
-    """Read rows in the order of their ids.
+def read(path: Path, limit: int | None, first: int = 0) -> Contents:
+    """Read rows in the order of their ids, from one of them on.
 
     SchNetPack keeps labels in the `data` of a row and states their units in the metadata, which is followed.
     """
@@ -23,7 +23,7 @@ def read(path: Path, limit: int | None) -> Contents:
     from_data: set[str] = set()
     with connect(str(path), type="db", use_lock_file=False) as database:
         metadata = dict(database.metadata)
-        for row in database.select(limit=limit):
+        for row in database.select(limit=limit, offset=first, sort="id"):
             records.append(record_from_row(row))
             from_data.update(dict(row.data))
     stated = {str(key): _unit(str(unit)) for key, unit in metadata.get("_property_unit_dict", {}).items()}
@@ -35,7 +35,14 @@ def read(path: Path, limit: int | None) -> Contents:
         key_units=stated,
         # In QM9 this is the Gibbs free energy at room temperature, which no forces belong to.
         only_if_named=frozenset({"free_energy"} & from_data),
+        first=first,
     )
+
+
+def count(path: Path) -> int:
+    """Number of rows."""
+    with connect(str(path), type="db", use_lock_file=False) as database:
+        return int(database.count())
 
 
 def record_from_row(row: Any) -> Record:

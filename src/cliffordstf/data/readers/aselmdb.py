@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.lmdb_file import numbered_keys, open_lmdb
+from cliffordstf.data.readers.lmdb_file import open_lmdb, structure_keys
 from cliffordstf.data.readers.per_atom import atom_tags, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
@@ -16,17 +16,17 @@ _STRUCTURAL = {"numbers", "positions", "cell", "pbc", "constraints", "tags", "da
 _ADMINISTRATIVE = {"unique_id", "ctime", "mtime", "user", "calculator", "calculator_parameters"}
 
 
-def read(path: Path, limit: int | None) -> Contents:
-    """Read the rows in the order of their ids. Nothing is unpickled."""
+def read(path: Path, limit: int | None, first: int = 0) -> Contents:
+    """Read rows in the order of their ids, from one of them on. Nothing is unpickled."""
     records = []
     with open_lmdb(path) as transaction:
-        for key in numbered_keys(transaction)[:limit]:
+        for key in structure_keys(path, transaction)[first : None if limit is None else first + limit]:
             number = int(key)
             row = _decode(path, transaction.get(key), number)
             if "numbers" not in row or "positions" not in row:
                 raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
             records.append(_record(row))
-    return Contents("ASE-LMDB", records)
+    return Contents("ASE-LMDB", records, first=first)
 
 
 def _decode(path: Path, value: Any, number: int) -> dict[str, Any]:

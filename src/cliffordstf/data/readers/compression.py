@@ -27,6 +27,17 @@ def open_text(path: Path) -> IO[str]:
         return io.StringIO(file.read())
 
 
+def open_bytes(path: Path) -> IO[bytes]:
+    """The decompressed bytes as a stream, which can be moved forward without reading what was passed into memory."""
+    stream: IO[bytes] = _opener(path)(path, "rb")
+    return stream
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether the file must be decompressed."""
+    return _opener(path) is not open
+
+
 def first_bytes(path: Path, count: int) -> bytes:
     """The first decompressed bytes, or EVERYTHING."""
     with _opener(path)(path, "rb") as file:

@@ -83,7 +83,8 @@ def to_frames(
     records = contents.records
     label = _ConfigLabel(options.config_type, contents.config_key)
     frames = [
-        _to_frame(record, chosen, units, _name(file, index, record), label) for index, record in enumerate(records)
+        _to_frame(record, chosen, units, _name(file, index, record), label)
+        for index, record in enumerate(records, start=contents.first)
     ]
     warnings: list[str] = []
     key = chosen.stress or chosen.virial

@@ -25,6 +25,8 @@ from cliffordstf.data.readers.compression import first_bytes
 from cliffordstf.data.readers.lmdb_file import holds_pickles
 from cliffordstf.data.readers.paths import natural_key
 from cliffordstf.data.readers.record import Contents
+from cliffordstf.data.shards import reading as shards
+from cliffordstf.data.shards.layout import is_shards
 from cliffordstf.errors import DataError
 from cliffordstf.options.text import did_you_mean
 
@@ -32,8 +34,8 @@ Reader = Callable[[Path, int | None], Contents]
 
 FORMATS = (
     "extended XYZ (also .gz, .bz2, .xz), ASE .traj and .db, ASE-LMDB, npz of revised MD17 or sGDML, HDF5, DeePMD npy "
-    "folders, mlearn JSON, SDF, CIF, POSCAR, OUTCAR, vasprun.xml and other formats of ASE, and OC20, OC22, QM9 and "
-    "Molecule3D as they are published"
+    "folders, folders of 'data convert', mlearn JSON, SDF, CIF, POSCAR, OUTCAR, vasprun.xml and other formats of ASE, "
+    "and OC20, OC22, QM9 and Molecule3D as they are published"
 )
 SUFFIXES = {".xyz", ".extxyz", ".traj", ".db", ".aselmdb", ".lmdb", ".npz", ".h5", ".hdf5", ".json", ".sdf"}
 SUFFIXES |= ase_formats.SUFFIXES
@@ -47,7 +49,15 @@ _MAGIC: tuple[tuple[bytes, Reader], ...] = (
     (b"- of Ulm", trajectory.read),
     (b"\x80", opencatalyst.read_pickle),
 )
+
+
+def read_shards(path: Path, limit: int | None) -> Contents:
+    """Read a folder of our shards."""
+    return shards.read(path, limit)  # looked up late: that module imports this package
+
+
 _FOLDERS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
+    (is_shards, read_shards),
     (deepmd.is_system, deepmd.read),
     (molecule3d.is_folder, molecule3d.read),
     (qm9.is_folder, qm9.read_raw),

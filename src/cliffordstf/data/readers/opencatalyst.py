@@ -1,12 +1,13 @@
 """Structures of OC20 and OC22 as PyTorch Geometric pickled them: in LMDB files, or as a list in one pickle."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cliffordstf.data.readers.compression import EVERYTHING, first_bytes
-from cliffordstf.data.readers.lmdb_file import numbered_keys, open_lmdb
+from cliffordstf.data.readers.lmdb_file import open_lmdb, structure_keys
 from cliffordstf.data.readers.per_atom import atom_tags
 from cliffordstf.data.readers.pickles import CODE, GraphObject, load_pickle, plain
 from cliffordstf.data.readers.record import Contents, Record
@@ -19,16 +20,16 @@ _LABELS = {"y": "energy", "force": "forces"}
 _INITIAL_FORCES = "force"
 
 
-def read_lmdb(path: Path, limit: int | None) -> Contents:
-    """Read the structures in the order of their numbers: the keys sort as text, and `length` may be absent."""
+def read_lmdb(path: Path, limit: int | None, first: int = 0) -> Contents:
+    """Read structures in the order of their numbers: the keys sort as text, and `length` may be absent."""
     records = []
     with open_lmdb(path) as transaction:
-        keys = numbered_keys(transaction)
+        keys = structure_keys(path, transaction)
         warnings = _short(path, transaction.get(b"length"), len(keys))
-        for key in keys[:limit]:
+        for key in keys[first : None if limit is None else first + limit]:
             where = f"{path.name}, key {key.decode()}"
             records.append(_record(load_pickle(bytes(transaction.get(key)), where), where))
-    return _contents("Open Catalyst LMDB", records, warnings)
+    return replace(_contents("Open Catalyst LMDB", records, warnings), first=first)
 
 
 def _short(path: Path, length: bytes | None, found: int) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ class Contents:
         stress_order: Order of the shear components of a stress of six numbers; None where the format fixes none.
         config_key: Key of the label of the kind of structure, in formats that have one of their own.
         warnings: One sentence each.
+        first: Number in the file of the first record.
     """
 
     format: str
@@ -84,6 +85,7 @@ class Contents:
     stress_order: str | None = VOIGT
     config_key: str | None = None
     warnings: tuple[str, ...] = ()
+    first: int = 0
 
 
 @dataclass(frozen=True)

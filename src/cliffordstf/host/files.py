@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,18 +55,37 @@ def write_json(path: Path, values: Any) -> None:
 
 @contextmanager
 def lock(path: Path) -> Iterator[bool]:
-    """Hold a lock that the system drops with its process; False if another process has it."""
+    """Hold a lock that the system drops with its process; False if another process has it.
+
+    The file names its last holder, see `last_holder`.
+    """
     if fcntl is None:
         yield True
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as stream:
+    with path.open("a") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             yield False
             return
+        stream.truncate(0)
+        stream.write(holder_name(os.getpid()))
+        stream.flush()
         yield True
+
+
+def holder_name(process: int) -> str:
+    """How lock files call a process of this machine."""
+    return f"{platform.node()} {process}"
+
+
+def last_holder(path: Path) -> str | None:
+    """The process that held a lock last, or holds it; None if there was none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def _umask() -> int:

@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -70,30 +72,56 @@ def launch(
     return run_in_processes(sweep, jobs, how.workers, say)
 
 
+ATTEMPTS = 3
+"""Processes that may die at one job before it counts as failed."""
+
+
 def run_in_processes(sweep: Sweep, jobs: Sequence[Job], workers: int, say: Say) -> Outcome:
-    """Several processes on this machine, each with its share of the cores; a signal is handed on to them."""
+    """Several processes on this machine, each with its share of the cores; a signal is handed on to them.
+
+    A process that dies is replaced, and the job that it was at is done again.
+    """
     threads = max(1, (os.cpu_count() or 1) // workers)
     spawn, since = get_context("spawn"), time.time()
-    processes = [spawn.Process(target=_work, args=(sweep, jobs, threads, since)) for _ in range(workers)]
     say(f"{len(jobs)} jobs on {workers} processes with {threads} threads each")
-    # OpenMP reads its number of threads when it is loaded, before a new process can say anything.
-    with _environment(OMP_NUM_THREADS=str(threads)):
-        for process in processes:
+
+    def start() -> Any:
+        process = spawn.Process(target=_work, args=(sweep, jobs, threads, since))
+        # OpenMP reads its number of threads when it is loaded, before a new process can say anything.
+        with _environment(OMP_NUM_THREADS=str(threads)):
             process.start()
+        return process
+
+    crew = [start() for _ in range(workers)]
+    is_stopped = False
 
     def stop(*_: Any) -> None:
-        for process in processes:
+        nonlocal is_stopped
+        is_stopped = True
+        for process in crew:
             process.terminate()
 
+    deaths: Counter[str | None] = Counter()
+    reason = ""
     with on_signals(stop):
-        for process in processes:
-            process.join()
-    died = [process.exitcode for process in processes if process.exitcode not in (0, STOPPED, -signal.SIGTERM)]
-    if died:
-        reason = f"a process that worked on it ended with exit code {died[0]}; out of memory?"
-        gone = {job.name: reason for job in jobs if not sweep.result_file(job).is_file()}
-        return Outcome(False, {**gone, **sweep.failures(jobs, since)})
-    return Outcome(any(process.exitcode for process in processes), sweep.failures(jobs, since))
+        while crew:
+            wait([process.sentinel for process in crew])
+            for process in [process for process in crew if process.exitcode is not None]:
+                crew.remove(process)
+                if process.exitcode in (0, STOPPED, -signal.SIGTERM):
+                    is_stopped |= process.exitcode != 0
+                    continue
+                reason = f"a process that worked on it ended with exit code {process.exitcode}; out of memory?"
+                job = sweep.left_by(process.pid, jobs, since)
+                name = None if job is None else job.name
+                deaths[name] += 1
+                if job is not None and deaths[name] == ATTEMPTS:
+                    sweep.fail(job, reason)
+                if not is_stopped and (job is not None or deaths[name] < ATTEMPTS):
+                    say(f"{name or 'a process'}: {reason} Another one takes its place.")
+                    crew.append(start())
+    left = {job.name: reason for job in jobs if reason and not sweep.result_file(job).is_file()}
+    return Outcome(is_stopped, {**({} if is_stopped else left), **sweep.failures(jobs, since)})
 
 
 def _work(sweep: Sweep, jobs: Sequence[Job], threads: int, since: float) -> None:
@@ -199,7 +227,8 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
                 f"OMP_NUM_THREADS asks for {threads} cores a job and the whole Ray cluster has "
                 f"{cluster.get('CPU', 0):g}; ask for fewer."
             )
-        task = ray.remote(num_cpus=threads, num_gpus=1 if cluster.get("GPU") else 0)(_one)
+        resources = {"num_cpus": threads, "num_gpus": 1 if cluster.get("GPU") else 0}
+        task = ray.remote(**resources, max_retries=ATTEMPTS - 1)(_one)  # a job is done again when its worker dies
         waiting = {task.remote(sweep, job, os.getcwd(), ours, threads): job.name for job in jobs}
         say(f"{len(jobs)} jobs on Ray, {threads} of its {cluster.get('CPU', 0):g} cores each")
         outcome = Outcome()
@@ -209,7 +238,8 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
             found = _answer(ray, done, name)
             outcome = Outcome(outcome.is_stopped or found.is_stopped, {**outcome.failed, **found.failed})
             how = "stopped" if found.is_stopped else "failed" if found.failed else "done"
-            say(f"{name}: {how}, {len(waiting)} left")
+            if found.failed or not sweep.failures_only:
+                say(f"{name}: {how}, {len(waiting)} left")
         return outcome
     finally:
         ray.shutdown()

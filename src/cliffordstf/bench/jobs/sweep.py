@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
-from cliffordstf.host.files import lock, write_atomically
+from cliffordstf.host.files import holder_name, last_holder, lock, write_atomically
 from cliffordstf.train.run import Watcher
 
 
@@ -83,10 +83,14 @@ class Sweep:
     Attributes:
         results: Folder of result files.
         work: Folder of the jobs' own folders.
+        failures_only: Tell of failures only: there may be thousands of jobs.
+        raises: Let the first error of a job end it all, as an error of its own.
     """
 
     results: Path
     work: Path
+    failures_only: bool = False
+    raises: bool = False
 
     def result_file(self, job: Job) -> Path:
         """Where the result of a job is, or will be."""
@@ -110,17 +114,22 @@ class Sweep:
         """
         since = time.time() if since is None else since
         for number, job in enumerate(jobs, start=1):
-            told = partial(_tell, say, f"{number}/{len(jobs)} {job.name}")
+            place = f"{number}/{len(jobs)} {job.name}"
+            told = partial(_tell_failures if self.failures_only else _tell, say, place)
             try:
                 is_stopped = not self._run_one(job, told, watcher, since)
             except CliffordSTFError as error:
+                if self.raises:
+                    raise
                 told(f"failed: {error}")
-                write_text(self._failure(job), str(error))
+                self.fail(job, str(error))
                 continue
             except Exception as error:  # of a peer's code, of the system: the other jobs need not suffer from it
+                if self.raises:
+                    raise
                 reason = self._unexpected(job, error)
                 told(f"failed: {reason}")
-                write_text(self._failure(job), reason)
+                self.fail(job, reason)
                 continue
             if is_stopped:
                 return Outcome(True, self.failures(jobs, since))
@@ -132,7 +141,7 @@ class Sweep:
             self._check_result(job)
             say("done before")
             return True
-        with lock(self.work / f"{job.name}.lock") as held:
+        with lock(self._lock(job)) as held:
             if not held:
                 say("another process is at it")
                 return True
@@ -157,6 +166,27 @@ class Sweep:
         write_text(file, "".join(traceback.format_exception(error)))
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[0] if lines else 'no message'} (see {file})"
+
+    def fail(self, job: Job, reason: str) -> None:
+        """Note why a job failed, for this and all other processes."""
+        write_text(self._failure(job), reason)
+
+    def left_by(self, process: int, jobs: Iterable[Job], since: float) -> "Job | None":
+        """The job that a process of this machine, now gone, was at."""
+        name = holder_name(process)
+        return next(
+            (
+                job
+                for job in jobs
+                if last_holder(self._lock(job)) == name
+                and not self.result_file(job).is_file()
+                and not self.failures([job], since)
+            ),
+            None,
+        )
+
+    def _lock(self, job: Job) -> Path:
+        return self.work / f"{job.name}.lock"
 
     def _traceback(self, job: Job) -> Path:
         return self.work / f"{job.name}.traceback"
@@ -201,6 +231,11 @@ def _as_json(values: dict[str, Any]) -> dict[str, Any]:
 
 def _tell(say: Callable[[str], None], place: str, text: str) -> None:
     say(f"{place}: {text}")
+
+
+def _tell_failures(say: Callable[[str], None], place: str, text: str) -> None:
+    if text.startswith("failed"):
+        _tell(say, place, text)
 
 
 def write_result(path: Path, values: dict[str, Any]) -> None:

@@ -33,10 +33,11 @@ ALLOWED: dict[str, set[str]] = {
     "verify": MODELS | {"zoo"},
     "integrations": MODELS,
     "simulate": MODELS | {"integrations"},
+    "screening": MODELS | {"integrations", "simulate"},
     "generate": TOOLS | {"data", "simulate"},
     "train": TRAINING - {"train"},
     "report": TRAINING,
-    "bench": TRAINING | {"integrations", "report", "simulate", "verify"},
+    "bench": TRAINING | {"integrations", "report", "screening", "simulate", "verify"},
 }
 """What each room may import beside itself. `api`, `cli` and the package's front stand on top and may import all."""
 TOP = {"api", "cli", "__init__", "__main__"}

@@ -7,8 +7,7 @@ from ase.io import read, write
 from typer.testing import CliRunner
 
 import cliffordstf
-from cliffordstf.cli.predict import batches, predict
-from cliffordstf.data.structure import Structure
+from cliffordstf.cli.predict import predict
 from cliffordstf.errors import DataError, ModelFileError, StructureError, UnknownElementError
 from cliffordstf.model.file import save_model
 
@@ -62,13 +61,6 @@ def test_labels_of_real_data_are_replaced(app, model, tmp_path, real_data):
         # Real energies are thousands of eV below those of an untrained model without reference energies.
         assert abs(new.get_potential_energy()) < 100
         assert new.get_forces().shape == old.positions.shape
-
-
-def test_batches_keep_the_order_and_the_limit():
-    sizes = [3, 3, 3, 20, 1, 9, 1]
-    structures = [Structure(np.ones(n), np.arange(3 * n).reshape(n, 3)) for n in sizes]
-    found = list(batches(structures, 10))
-    assert [[sizes[i] for i in range(len(sizes))[part]] for part in found] == [[3, 3, 3], [20], [1, 9], [1]]
 
 
 def test_errors_name_file_and_structure_and_leave_no_output(app, model, tmp_path):

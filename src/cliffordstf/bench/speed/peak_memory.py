@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cliffordstf.host.allocator import give_back_freed_memory
+from cliffordstf.host.memory import resident_memory_mb
 
 
 class MemoryGrowth:
@@ -15,7 +16,7 @@ class MemoryGrowth:
         give_back_freed_memory()  # or else it would serve again, and nothing would seem to grow
         try:
             Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is resident now
-            self._before: float | None = _status("VmRSS")
+            self._before: float | None = resident_memory_mb()
         except OSError:
             self._before = None
 
@@ -28,7 +29,7 @@ class MemoryGrowth:
         """MB; None where the system does not report it, or all fitted into memory that could not be given back."""
         if self._before is None:
             return None
-        grown = (_status("VmHWM") - self._before) / 1024
+        grown = resident_memory_mb(is_peak=True) - self._before
         return grown if grown >= 1 else None
 
 
@@ -42,10 +43,3 @@ def peak_memory(action: Callable[[], object]) -> float | None:
         return None
     action()
     return growth.peak()
-
-
-def _status(key: str) -> float:
-    """A line of /proc/self/status, kB."""
-    text = Path("/proc/self/status").read_text(encoding="utf-8")
-    line = next(line for line in text.splitlines() if line.startswith(key))
-    return float(line.split()[1])

@@ -26,14 +26,20 @@ def to_atoms(record: Record, frame: "Frame") -> Atoms:
         atoms.set_cell(frame.structure.cell if frame.structure.pbc.any() else atoms.cell)
         atoms.set_positions(frame.structure.positions, apply_constraint=False)
         return atoms
+    atoms = labelled_atoms(frame)
+    if MOMENTA in record.properties:
+        atoms.set_momenta(np.asarray(record.properties[MOMENTA]), apply_constraint=False)
+    return atoms
+
+
+def labelled_atoms(frame: "Frame") -> Atoms:
+    """A frame for ASE, with its labels as results of a calculator, in eV and Å."""
     structure = frame.structure
     atoms = Atoms(structure.numbers, structure.positions, cell=structure.cell, pbc=structure.pbc)
     if frame.fixed is not None:
         atoms.set_constraint(FixAtoms(mask=frame.fixed))
     if frame.tags is not None:
         atoms.set_tags(frame.tags)
-    if MOMENTA in record.properties:
-        atoms.set_momenta(np.asarray(record.properties[MOMENTA]), apply_constraint=False)
     if frame.config_type is not None:
         atoms.info["config_type"] = frame.config_type
     if frame.id is not None:

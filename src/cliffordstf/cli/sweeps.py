@@ -24,12 +24,15 @@ Ray = Annotated[str | None, typer.Option(help="Run on a Ray cluster: its address
 MakeJobs = Callable[..., Sequence[Job]]
 
 
-def study(name: str | None = None, help: str | None = None) -> Callable[[MakeJobs], MakeJobs]:
+def study(
+    name: str | None = None, help: str | None = None, results_folder: Path | None = None
+) -> Callable[[MakeJobs], MakeJobs]:
     """Make a command of a function that turns its options into jobs: options of the sweep are added, and it is run.
 
     Args:
         name: Of the command and of its folders; that of the function by default.
         help: Of the command; the function's docstring by default.
+        results_folder: Default folder of the results, for studies that share one; of the command's name by default.
     """
 
     def register(make_jobs: MakeJobs) -> MakeJobs:
@@ -38,7 +41,10 @@ def study(name: str | None = None, help: str | None = None) -> Callable[[MakeJob
         def command(results: Path, work: Path, workers: int, slurm: str | None, ray: str | None, **own: Any) -> None:
             _run(make_jobs(**own), Sweep(results, work), Launch(workers, slurm, ray))
 
-        parameters = [*inspect.signature(make_jobs, eval_str=True).parameters.values(), *_sweep_parameters(title)]
+        parameters = [
+            *inspect.signature(make_jobs, eval_str=True).parameters.values(),
+            *_sweep_parameters(title, results_folder or Path("results") / title),
+        ]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         bench_app.command(title, help=help or make_jobs.__doc__)(command)
@@ -47,9 +53,9 @@ def study(name: str | None = None, help: str | None = None) -> Callable[[MakeJob
     return register
 
 
-def _sweep_parameters(title: str) -> list[inspect.Parameter]:
+def _sweep_parameters(title: str, results: Path) -> list[inspect.Parameter]:
     options: dict[str, tuple[Any, Any]] = {
-        "results": (Results, Path("results") / title),
+        "results": (Results, results),
         "work": (Work, Path("runs") / title),
         "workers": (Workers, 1),
         "slurm": (Slurm, None),

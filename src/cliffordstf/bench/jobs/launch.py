@@ -227,8 +227,9 @@ def run_on_ray(sweep: Sweep, jobs: Sequence[Job], address: str, say: Say) -> Out
                 f"OMP_NUM_THREADS asks for {threads} cores a job and the whole Ray cluster has "
                 f"{cluster.get('CPU', 0):g}; ask for fewer."
             )
-        resources = {"num_cpus": threads, "num_gpus": 1 if cluster.get("GPU") else 0}
-        task = ray.remote(**resources, max_retries=ATTEMPTS - 1)(_one)  # a job is done again when its worker dies
+        gpus = 1 if cluster.get("GPU") else 0
+        # A job is done again when its worker dies.
+        task = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=ATTEMPTS - 1)(_one)
         waiting = {task.remote(sweep, job, os.getcwd(), ours, threads): job.name for job in jobs}
         say(f"{len(jobs)} jobs on Ray, {threads} of its {cluster.get('CPU', 0):g} cores each")
         outcome = Outcome()

@@ -1,0 +1,30 @@
+"""`cliffordstf bench …`: what is measured past one process: screening, sets larger than memory, several processes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cliffordstf.bench.jobs.sweep import Job
+from cliffordstf.bench.scale.screening_walk import ScreeningJob
+from cliffordstf.cli.sharding import SHARD_SIZE
+from cliffordstf.cli.sweeps import study
+
+SCALE = Path("results/scale")
+
+
+@study(results_folder=SCALE)
+def screening(
+    model: Annotated[str, typer.Argument(help="Model file or name of a shipped model.")],
+    data: Annotated[Path, typer.Argument(help="Structures that are repeated and rattled.")],
+    structures: Annotated[int, typer.Option(min=1, help="How many are made.")] = 100_000,
+    shard_size: Annotated[int, typer.Option(min=1, help="Structures of a shard.")] = SHARD_SIZE,
+    only: Annotated[str | None, typer.Option(help="'one process' or 'Ray'; both by default.")] = None,
+) -> Sequence[Job]:
+    """Send many structures through predict, in one process and on Ray with a worker killed: speed, memory, output."""
+    jobs = [
+        ScreeningJob("one process", model, data, structures, shard_size),
+        ScreeningJob("Ray", model, data, structures, shard_size),
+    ]
+    return [job for job in jobs if only in (None, job.where)]

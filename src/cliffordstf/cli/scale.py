@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cliffordstf.bench.jobs.sweep import Job
+from cliffordstf.bench.scale.large_set import LargeSetJob
 from cliffordstf.bench.scale.screening_walk import ScreeningJob
 from cliffordstf.cli.sharding import SHARD_SIZE
 from cliffordstf.cli.sweeps import study
@@ -28,3 +29,14 @@ def screening(
         ScreeningJob("Ray", model, data, structures, shard_size),
     ]
     return [job for job in jobs if only in (None, job.where)]
+
+
+@study(name="large-set", results_folder=SCALE)
+def large_set(
+    data: Annotated[Path, typer.Argument(help="Labelled structures that are repeated and rattled.")],
+    structures: Annotated[int, typer.Option(min=1, help="How many are made.")] = 200_000,
+    steps: Annotated[int, typer.Option(min=1, help="Updates.")] = 100,
+    in_memory: Annotated[bool, typer.Option("--in-memory", help="Read the set into memory, for comparison.")] = False,
+) -> Sequence[Job]:
+    """Train for some steps on a set in shards that is read by number: memory beside the size of the files."""
+    return [LargeSetJob(data, structures, steps, in_memory)]

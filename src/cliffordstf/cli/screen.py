@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -14,10 +15,11 @@ from rich.table import Table
 
 from cliffordstf.cli.reading import print_sources
 from cliffordstf.data.frame import Frame
+from cliffordstf.data.shards.stored import label_counts, sizes_of
 from cliffordstf.model.config import AnyConfig
 from cliffordstf.model.family import FamilyConfig
 from cliffordstf.train.progress import Progress as RunProgress
-from cliffordstf.train.setup import Setup, label_coverage
+from cliffordstf.train.setup import Setup
 
 LINES = 12
 """Validations shown on the screen, about: more would push the tables away."""
@@ -194,23 +196,24 @@ def _sets_table(setup: Setup) -> Table:
     for column in ("structures", "atoms", "with energy", "with forces", "with stress"):
         table.add_column(column, justify="right")
     for name, frames in _sets(setup).items():
-        cover = label_coverage(frames)
-        atoms = sum(len(frame.structure) for frame in frames)
+        cover = label_counts(frames)
+        atoms = int(sizes_of(frames).sum())
         counts = [str(cover[label]) for label in ("energy", "forces", "stress")]
         table.add_row(name, str(len(frames)), str(atoms), *counts)
     return table
 
 
-def _sets(setup: Setup) -> dict[str, list[Frame]]:
+def _sets(setup: Setup, sampled: bool = False) -> dict[str, Sequence[Frame]]:
+    """The sets that are not empty; with the sample of a training set that stays on disk in its place."""
     splits = setup.splits
-    sets = {"train": splits.train, "validation": splits.valid, "test": splits.test}
+    sets = {"train": splits.sample if sampled else splits.train, "validation": splits.valid, "test": splits.test}
     return {name: frames for name, frames in sets.items() if frames}
 
 
 def _label_lines(setup: Setup) -> list[str]:
     """How many structures of each set carry which label."""
     lines = []
-    for name, frames in _sets(setup).items():
+    for name, frames in _sets(setup, sampled=True).items():
         counts = Counter(frame.config_type for frame in frames if frame.config_type is not None)
         if len(counts) > 1:
             lines.append(f"{name} by label: " + ", ".join(f"{label} {count}" for label, count in counts.items()))

@@ -14,6 +14,7 @@ from torch import Tensor
 from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
+from cliffordstf.data.shards.stored import StoredFrames, sizes_of
 from cliffordstf.host.files import write_atomically
 
 
@@ -52,8 +53,15 @@ ROOM = 80_000_000
 """Directed edges whose lists a data set keeps, about 4 GB; those of further frames are made when they are asked for."""
 
 
+FEW = 100
+"""Structures on disk from which the number of edges of the others is estimated, about."""
+
+
 class Dataset:
     """Labelled structures whose neighbour lists are made once, as long as there is room for them.
+
+    Of frames that stay on disk (`StoredFrames`) nothing is kept: structures are read, and their lists made, for each
+    batch.
 
     Args:
         frames: Labelled structures.
@@ -64,15 +72,18 @@ class Dataset:
     """
 
     def __init__(self, frames: Sequence[Frame], cutoff: float, cache: Path | None = None, room: int = ROOM) -> None:
-        self.frames = list(frames)
+        self.frames: Sequence[Frame] = frames if isinstance(frames, StoredFrames) else list(frames)
         self.cutoff = cutoff
-        self.atoms: NDArray[np.int64] = np.array([len(frame.structure) for frame in self.frames], dtype=np.int64)
+        self.atoms: NDArray[np.int64] = sizes_of(self.frames)
         """Of each frame, (frames,)."""
-        stored = self._load(cache) if cache is not None and cache.is_file() else None
         self._lists: list[NeighbourList] = []
         """Of the first frames, as many as there is room for."""
         self.edges: NDArray[np.int64] = np.zeros(len(self.frames), dtype=np.int64)
-        """Directed edges of each frame, (frames,)."""
+        """Directed edges of each frame, (frames,); of frames on disk an estimate from their atoms."""
+        if isinstance(frames, StoredFrames):
+            self.edges = self._estimated_edges()
+            return
+        stored = self._load(cache) if cache is not None and cache.is_file() else None
         for index in range(len(self.frames)):
             edges = self._make(index) if stored is None else stored[index]
             self.edges[index] = len(edges.senders)
@@ -92,6 +103,12 @@ class Dataset:
     def _make(self, index: int) -> NeighbourList:
         return neighbour_list(self.frames[index].structure, self.cutoff)
 
+    def _estimated_edges(self) -> NDArray[np.int64]:
+        """Atoms times the mean number of neighbours of some structures."""
+        some = self.frames[:: max(1, len(self.frames) // FEW)]
+        edges = sum(len(neighbour_list(frame.structure, self.cutoff).senders) for frame in some)
+        return np.round(self.atoms * (edges / max(1, sum(len(frame.structure) for frame in some)))).astype(np.int64)
+
     def average_neighbours(self) -> float:
         """Mean number of neighbours of an atom, at least one."""
         return max(1.0, float(self.edges.sum() / self.atoms.sum()))
@@ -99,7 +116,10 @@ class Dataset:
     def batch(self, indices: Sequence[int]) -> LabelledBatch:
         """Collate some of the frames."""
         frames = [self.frames[index] for index in indices]
-        lists = [self.neighbours(index) for index in indices]
+        lists = [
+            self._lists[index] if index < len(self._lists) else neighbour_list(frame.structure, self.cutoff)
+            for index, frame in zip(indices, frames, strict=True)
+        ]
         energy = [np.nan if frame.energy is None else frame.energy for frame in frames]
         forces = [np.full((len(f.structure), 3), np.nan) if f.forces is None else f.forces for f in frames]
         stress = [np.full((3, 3), np.nan) if frame.stress is None else frame.stress for frame in frames]

@@ -1,15 +1,19 @@
-"""Memory of this process, as the system counts it."""
+"""Memory of a process, as the system counts it."""
 
 from pathlib import Path
 
-_STATUS = Path("/proc/self/status")
 
+def resident_memory_mb(is_peak: bool = False, process: int | None = None) -> float:
+    """Resident memory now, or at its peak, MiB; NaN where the system does not report it.
 
-def resident_memory_mb(is_peak: bool = False) -> float:
-    """Resident memory of this process now, or at its peak, MB; NaN where the system does not report it."""
+    Args:
+        is_peak: At its peak.
+        process: Number of another process; this one by default.
+    """
+    key = "VmHWM:" if is_peak else "VmRSS:"
     try:
-        text = _STATUS.read_text(encoding="utf-8")
+        lines = Path("/proc", "self" if process is None else str(process), "status").read_text(encoding="utf-8")
     except OSError:
         return float("nan")
-    key = "VmHWM:" if is_peak else "VmRSS:"
-    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(key)) / 1024
+    found = (float(line.split()[1]) / 1024 for line in lines.splitlines() if line.startswith(key))
+    return next(found, float("nan"))

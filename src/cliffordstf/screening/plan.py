@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cliffordstf.data.options import ReadOptions
+from cliffordstf.data.readers import Source
 from cliffordstf.data.readers.detect import expand
 from cliffordstf.data.readers.extxyz import Part
-from cliffordstf.data.shards.layout import SUFFIX, is_shards, summary_from, write_index
+from cliffordstf.data.shards.layout import LABELS, SUFFIX, is_shards, summary_from, write_index
 from cliffordstf.data.shards.pieces import Piece, split
 from cliffordstf.errors import ConfigError, DataError
 from cliffordstf.host.files import lock, write_atomically, write_json
@@ -30,6 +31,9 @@ class Totals:
         converged: Structures that were relaxed to the limit; all, where none were relaxed.
         seconds: Of all shards, s.
         peak_memory_mb: Largest memory of a process that did a shard.
+        labels: Structures of the input with energy, forces and stress.
+        sources: What the files turned out to be.
+        warnings: What the user should know of them.
     """
 
     structures: int
@@ -37,6 +41,9 @@ class Totals:
     converged: int
     seconds: float
     peak_memory_mb: float
+    labels: dict[str, int]
+    sources: list[Source]
+    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -137,7 +144,11 @@ class Plan:
                 write_index(self.out, [summary_from(result["summary"]) for result in found])
             else:
                 write_atomically(self.out, lambda target: _join(target, self._parts(jobs, STRUCTURES), ""))
+        sources = _distinct([_source(values) for result in found for values in result["sources"]])
         return Totals(
+            labels={label: sum(result["labels"][label] for result in found) for label in LABELS},
+            sources=sources,
+            warnings=[*dict.fromkeys(w for source in sources for w in source.warnings), *_differing_keys(sources)],
             structures=sum(result["structures"] for result in found),
             atoms=sum(result["atoms"] for result in found),
             converged=sum(result["converged"] for result in found),
@@ -154,6 +165,32 @@ class Plan:
 
     def _join_rows(self, target: Path, jobs: Sequence[ShardJob]) -> None:
         _join(target, self._parts(jobs, ROWS), ",".join(self.task.columns) + "\n")
+
+
+def _source(values: dict[str, Any]) -> Source:
+    return Source(**{**values, "path": Path(values["path"]), "warnings": tuple(values["warnings"])})
+
+
+def _distinct(sources: Sequence[Source]) -> list[Source]:
+    """Each file once for every way in which its parts were read."""
+    return list(
+        {(str(source.path), *source.keys.values(), *source.units.values()): source for source in sources}.values()
+    )
+
+
+def _differing_keys(sources: Sequence[Source]) -> list[str]:
+    """Warnings about labels that parts of a file have under different keys."""
+    lines = []
+    for path in dict.fromkeys(source.path for source in sources):
+        for label in LABELS:
+            used = {source.keys[label] for source in sources if source.path == path} - {None}
+            if len(used) > 1:
+                names = ", ".join(sorted(map(str, used)))
+                lines.append(
+                    f"parts of {path} hold the {label} under different keys ({names}); name the one that you mean with "
+                    f"--key-{label}."
+                )
+    return lines
 
 
 def _join(target: Path, parts: Iterator[Path], header: str) -> None:

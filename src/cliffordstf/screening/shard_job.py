@@ -10,13 +10,17 @@ from typing import Any, Literal
 from ase.io import write
 
 from cliffordstf.data.options import ReadOptions
+from cliffordstf.data.readers import Source
 from cliffordstf.data.shards.pieces import Piece, read_pieces
+from cliffordstf.data.shards.stored import label_counts
 from cliffordstf.data.shards.writing import write_shard
 from cliffordstf.host.files import write_atomically
 from cliffordstf.host.memory import resident_memory_mb
 from cliffordstf.screening.task import Processed, Task
 
 Output = Literal["extxyz", "shards"]
+MOST_SOURCES = 20
+"""Files of a shard whose keys and units its result repeats."""
 STRUCTURES, ROWS = "structures.extxyz", "rows.csv"
 
 
@@ -57,7 +61,8 @@ class ShardJob:
     def run(self, directory: Path, watcher: object) -> dict[str, Any] | None:  # noqa: ARG002 - part of being a job
         """Process the structures; what came out is written when all of it is there."""
         started = time.perf_counter()
-        frames = read_pieces(self.pieces, self.reading, keep_atoms=True).frames
+        loaded = read_pieces(self.pieces, self.reading, keep_atoms=True)
+        frames = loaded.frames
         rows: list[dict[str, Any]] = []
         summary = None
         processed = self._listed(self.task(frames), rows)
@@ -72,6 +77,8 @@ class ShardJob:
             "converged": sum(bool(row.get("converged", True)) for row in rows),
             "seconds": round(time.perf_counter() - started, 4),
             "peak_memory_mb": round(resident_memory_mb(is_peak=True), 1),
+            "labels": label_counts(frames),
+            "sources": [as_json(source) for source in loaded.sources[:MOST_SOURCES]],
             "summary": summary,
         }
 
@@ -83,6 +90,12 @@ class ShardJob:
     def _write_rows(self, target: Path, rows: list[dict[str, Any]]) -> None:
         with target.open("w", newline="", encoding="utf-8") as stream:
             csv.DictWriter(stream, self.task.columns, restval="", lineterminator="\n").writerows(rows)
+
+
+def as_json(source: Source) -> dict[str, Any]:
+    """What a file turned out to be, as plain values."""
+    values = {name: getattr(source, name) for name in ("format", "units", "keys", "warnings", "has_forces")}
+    return {"path": str(source.path), **values}
 
 
 def _write_extxyz(target: Path, processed: Iterator[Processed]) -> None:

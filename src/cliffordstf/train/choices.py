@@ -9,6 +9,7 @@ import numpy as np
 from cliffordstf.data.bonds import is_one_molecule
 from cliffordstf.data.dataset import BatchPlan
 from cliffordstf.data.frame import Frame
+from cliffordstf.data.shards.stored import has_label, sizes_of
 from cliffordstf.train.config import FEW_STRUCTURES, TrainConfig
 
 FEW_CUTOFF = 4.0
@@ -93,7 +94,7 @@ def local_options(options: dict[str, Any], frames: Sequence[Frame]) -> dict[str,
 
 def usual_size(frames: Sequence[Frame]) -> float:
     """Median number of atoms."""
-    return float(np.median([len(frame.structure) for frame in frames]))
+    return float(np.median(sizes_of(frames)))
 
 
 def batch_plan(config: TrainConfig, train: Sequence[Frame]) -> BatchPlan:
@@ -109,7 +110,7 @@ def batch_plan(config: TrainConfig, train: Sequence[Frame]) -> BatchPlan:
 def _atoms_of_a_batch(config: TrainConfig, train: Sequence[Frame]) -> int:
     if len(train) < FEW_STRUCTURES:
         return 25
-    return 100 if config.loss.forces.is_used and any(frame.has_forces for frame in train) else 300
+    return 100 if config.loss.forces.is_used and has_label(train, "forces") else 300
 
 
 def run_choices(config: TrainConfig, train: Sequence[Frame], plan: BatchPlan) -> list[Choice]:

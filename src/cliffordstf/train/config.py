@@ -91,6 +91,12 @@ class DataConfig(ReadOptions):
         "standard deviation of the energies beyond the isolated atoms.",
     )
     cache: str | None = Field(None, description="File that keeps neighbour lists between runs.")
+    in_memory: bool | None = Field(
+        None,
+        description="Read the training set into memory; false reads each structure from disk when its batch needs it: "
+        "shards of 'data convert', LMDB, HDF5, ASE databases. By default only shards of 50,000 structures or more stay "
+        "on disk.",
+    )
 
     @model_validator(mode="before")
     @classmethod

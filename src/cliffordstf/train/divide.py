@@ -1,8 +1,10 @@
 """Training, validation and test structures from files, checked: labels, leakage, duplicates, outliers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from cliffordstf.data.duplicates import Duplicates, Mark, find_duplicates, marks, shared
 from cliffordstf.data.frame import Frame
@@ -12,6 +14,14 @@ from cliffordstf.data.outliers import Outlier, find_outliers
 from cliffordstf.data.readers import Source
 from cliffordstf.data.readers.labels import NO_FORCES
 from cliffordstf.data.references import split_isolated
+from cliffordstf.data.shards.stored import (
+    SAMPLE,
+    StoredFrames,
+    open_stored,
+    picked,
+    representative,
+    stays_on_disk,
+)
 from cliffordstf.data.splits import random_split, systems_of
 from cliffordstf.data.structure import symbol
 from cliffordstf.errors import ConfigError, DataError
@@ -32,20 +42,23 @@ class Splits:
     """The divided data.
 
     Attributes:
-        train, valid, test: Labelled structures; valid and test may be empty. Isolated atoms are in none of them.
+        train, valid, test: Labelled structures; valid and test may be empty. Isolated atoms are in none of them. Those
+            for training may stay on disk, see `data.in_memory`.
         isolated: Isolated atoms of the training data.
         sources: What each file turned out to be.
         warnings: What the user should know.
-        learned: Marks of the training set, by which a further test set can be told from it.
+        learned: Marks of the sample, by which a further test set can be told from it.
+        sample: The training set, or of one on disk some structures of it: what checks, fits and choices look at.
     """
 
-    train: list[Frame]
+    train: Sequence[Frame]
     valid: list[Frame]
     test: list[Frame]
     isolated: list[Frame]
     sources: list[Source]
     warnings: list[str]
     learned: tuple[Mark, ...]
+    sample: list[Frame]
 
 
 def load_splits(config: DataConfig, memory: InMemory | None = None) -> Splits:
@@ -59,10 +72,10 @@ def load_splits(config: DataConfig, memory: InMemory | None = None) -> Splits:
         DataError: A file cannot be read, a set is empty, or no structure carries a label.
     """
     reader = _Reader(config, memory or {})
-    frames = reader.read("train")
+    frames = reader.read_training()
     held_out: dict[str, list[Frame]] = {}
     fractions = {"valid": 0.0, "test": 0.0}
-    picked: set[int] = set()
+    elsewhere: set[int] = set()
     for name, value, indices in (
         ("valid", config.valid, config.valid_indices),
         ("test", config.test, config.test_indices),
@@ -73,28 +86,44 @@ def load_splits(config: DataConfig, memory: InMemory | None = None) -> Splits:
                 raise ConfigError(f"data.{name}={value} and data.{name}_indices are both given; give one of them.")
             chosen = read_indices(indices, len(frames)).tolist()
             held_out[name] = [frames[i] for i in chosen]
-            picked.update(chosen)
+            elsewhere.update(chosen)
         elif is_file:
             held_out[name] = reader.read(name)
         else:
             fractions[name] = float(value)  # type: ignore[arg-type]
     if config.train_indices is not None:
-        pool = [frames[i] for i in read_indices(config.train_indices, len(frames))]
+        pool = picked(frames, read_indices(config.train_indices, len(frames)))
     else:
-        pool = [frame for i, frame in enumerate(frames) if i not in picked]
-    isolated, pool = split_isolated(pool)
+        pool = picked(frames, [i for i in range(len(frames)) if i not in elsewhere]) if elsewhere else frames
+    isolated, pool = _without_isolated(pool)
     if not pool:
         raise DataError(f"{reader.name} holds isolated atoms only, so there is nothing to learn; add structures.")
     train, valid, test = random_split(
-        len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size, systems_of(pool)
+        len(pool), fractions["valid"], fractions["test"], config.split_seed, config.train_size, _systems(pool)
     )
     sets = {
-        "training": _weighted([pool[i] for i in train], config.config_type_weights),
-        "validation": held_out.get("valid", [pool[i] for i in valid]),
-        "test": held_out.get("test", [pool[i] for i in test]) if config.judge_test else [],
+        "validation": held_out.get("valid", [pool[int(i)] for i in valid]),
+        "test": held_out.get("test", [pool[int(i)] for i in test]) if config.judge_test else [],
     }
-    _check_labels(sets["training"], reader.sources[0], reader.name)
-    return _checked(sets, isolated, reader)
+    training = _weighted(picked(pool, train), config.config_type_weights)
+    sample = representative(training)
+    _check_labels(sample, reader.sources[0], reader.name)
+    found = _checked({"training": sample, **sets}, isolated, reader)
+    return replace(found, train=training)
+
+
+def _without_isolated(frames: Sequence[Frame]) -> tuple[list[Frame], Sequence[Frame]]:
+    """Isolated atoms, and all other structures; of those on disk only lone atoms are read."""
+    if not isinstance(frames, StoredFrames):
+        return split_isolated(frames)
+    isolated = {int(i): frame for i in np.flatnonzero(frames.atoms == 1) if (frame := frames[int(i)]).is_isolated_atom}
+    if not isolated:
+        return [], frames
+    return list(isolated.values()), frames.subset([i for i in range(len(frames)) if i not in isolated])
+
+
+def _systems(frames: Sequence[Frame]) -> list[Hashable] | None:
+    return frames.systems() if isinstance(frames, StoredFrames) else systems_of(frames)
 
 
 class _Reader:
@@ -106,6 +135,22 @@ class _Reader:
         self.warnings: list[str] = []
         self.missing: list[str] = []
         self.name = ""
+
+    def read_training(self) -> Sequence[Frame]:
+        """Structures to learn from; of sets larger than memory they stay on disk."""
+        given = self.config.train if isinstance(self.config.train, list) else [self.config.train]
+        if "train" in self.memory or not stays_on_disk(given, self.config.in_memory):
+            return self.read("train")
+        if self.config.cache is not None:
+            raise ConfigError("data.cache keeps neighbour lists of structures in memory; leave it out.")
+        frames = open_stored(given, self.config)
+        self.name = str(frames.sources[0].path) if len(frames.sources) == 1 else "the training data"
+        self.sources += frames.sources
+        self.warnings.append(
+            f"the {len(frames):,} training structures stay on disk: duplicates, leakage, outliers, reference energies "
+            f"and scale are judged by {min(SAMPLE, len(frames)):,} of them."
+        )
+        return frames
 
     def read(self, name: str) -> list[Frame]:
         """Structures of an option: train, valid or test."""
@@ -142,7 +187,7 @@ def _checked(sets: dict[str, list[Frame]], isolated: list[Frame], reader: _Reade
     warnings += describe_duplicates(find_duplicates(sets["training"], known["training"]), sets["training"])
     warnings += describe_outliers(find_outliers(sets["training"])[0], "training")
     train, valid, test = sets.values()
-    return Splits(train, valid, test, isolated, reader.sources, warnings, tuple(known["training"]))
+    return Splits(train, valid, test, isolated, reader.sources, warnings, tuple(known["training"]), train)
 
 
 def _check_labels(frames: Sequence[Frame], source: Source, name: str) -> None:
@@ -153,10 +198,15 @@ def _check_labels(frames: Sequence[Frame], source: Source, name: str) -> None:
         )
 
 
-def _weighted(frames: list[Frame], weights: Mapping[str, float]) -> list[Frame]:
+def _weighted(frames: Sequence[Frame], weights: Mapping[str, float]) -> Sequence[Frame]:
     """Frames whose weights are multiplied by that of their label."""
     if not weights:
         return frames
+    if isinstance(frames, StoredFrames):
+        raise ConfigError(
+            "data.config_type_weights needs all structures in memory; write config_weight into the files before they "
+            "are converted, or set data.in_memory=true."
+        )
     labels = Counter(frame.config_type or UNLABELLED for frame in frames)
     unknown = [label for label in weights if label not in labels and label != UNLABELLED]
     if unknown:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cliffordstf.data.baseline import Baseline, fit_baseline
 from cliffordstf.data.composition import composition_matrix
 from cliffordstf.data.dataset import BatchPlan, Dataset
+from cliffordstf.data.shards.stored import has_label
 from cliffordstf.data.structure import FloatArray
 from cliffordstf.engine.prediction import Prediction
 from cliffordstf.model.ensemble import Ensemble
@@ -46,8 +47,8 @@ def evaluate(
     """
     device = potential.species_of_number.device
     # What nobody can judge is not computed: forces take most of the time.
-    wants_forces = any(frame.has_forces for frame in dataset.frames)
-    wants_stress = any(frame.has_stress for frame in dataset.frames)
+    wants_forces = has_label(dataset.frames, "forces")
+    wants_stress = has_label(dataset.frames, "stress")
     found: list[tuple[Prediction, Labels]] = []
     with evaluating(potential):
         for labels in dataset.batches(plan):
@@ -58,7 +59,7 @@ def evaluate(
                 progress(labels.batch.size)
     atoms = dataset.atoms
     return Evaluation(
-        frames=dataset.frames,
+        frames=list(dataset.frames),
         energy=_join([p.energy for p, _ in found]),
         energy_label=_join([labels.energy for _, labels in found]),
         forces=_join([_forces(p) for p, _ in found]),

@@ -13,6 +13,7 @@ import torch
 
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
+from cliffordstf.data.shards.stored import has_label
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
@@ -74,8 +75,8 @@ class Trainer:
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
         self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]
-        self.wants_stress = config.loss.stress.is_used and any(frame.has_stress for frame in train.frames)
-        self.wants_forces = config.loss.forces.is_used and any(frame.has_forces for frame in train.frames)
+        self.wants_stress = config.loss.stress.is_used and has_label(train.frames, "stress")
+        self.wants_forces = config.loss.forces.is_used and has_label(train.frames, "forces")
         self._stop_requested = False
         if len(valid) == 0 and (config.patience is not None or config.schedule.kind == "plateau"):
             raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")

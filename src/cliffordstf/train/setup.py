@@ -14,6 +14,7 @@ from cliffordstf.data.frame import Frame
 from cliffordstf.data.outliers import near_contacts
 from cliffordstf.data.reference_files import wanted_references
 from cliffordstf.data.references import References, find_references
+from cliffordstf.data.shards.stored import elements_of, representative
 from cliffordstf.data.structure import FloatArray, element_numbers, symbol
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.build import build_from_config
@@ -28,15 +29,6 @@ from cliffordstf.train.choices import Choice, batch_plan, model_choices, run_cho
 from cliffordstf.train.config import TrainConfig
 from cliffordstf.train.divide import InMemory, Splits, load_splits
 from cliffordstf.train.finetune import repulsion_distances, start_from
-
-
-def label_coverage(frames: Sequence[Frame]) -> dict[str, int]:
-    """How many structures carry each label."""
-    return {
-        "energy": sum(frame.has_energy for frame in frames),
-        "forces": sum(frame.has_forces for frame in frames),
-        "stress": sum(frame.has_stress for frame in frames),
-    }
 
 
 def energy_scale(asked: float | str, frames: Sequence[Frame], references: References) -> float:
@@ -135,15 +127,15 @@ def prepare(config: TrainConfig, memory: InMemory | None = None) -> Setup:
     elements = _elements(splits, config.model.get("elements"))
     pooling = model_config(config.model, elements, None).pooling
     wanted = wanted_references(config.data.reference, elements, config.data)
-    references = find_references([*splits.isolated, *splits.train], elements, wanted, pooling)
+    references = find_references([*splits.isolated, *splits.sample], elements, wanted, pooling)
     splits.warnings.extend(references.warnings)
-    scale = energy_scale(config.data.scale, splits.train, references)
-    choices = [*_reference_choice(config, references), *_scale_choice(config, splits.train, scale)]
+    scale = energy_scale(config.data.scale, splits.sample, references)
+    choices = [*_reference_choice(config, references), *_scale_choice(config, splits.sample, scale)]
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     if config.finetune is not None:
-        potential, references = start_from(config.finetune, elements, references, splits.train)
+        potential, references = start_from(config.finetune, elements, references, splits.sample)
     else:
-        potential, found = _build(config, splits.train, elements, references, scale)
+        potential, found = _build(config, splits, elements, references, scale)
         choices += found
     potential.to(device=parallel.device(config.device), dtype=dtype)
     cache = Path(config.data.cache) if config.data.cache else None
@@ -155,7 +147,7 @@ def prepare(config: TrainConfig, memory: InMemory | None = None) -> Setup:
     plan = batch_plan(config, splits.train)
     if config.threads != "auto":
         torch.set_num_threads(config.threads)
-    baseline = fit_baseline(splits.train, elements, pooling, references.mode == "mean", references.energies)
+    baseline = fit_baseline(splits.sample, elements, pooling, references.mode == "mean", references.energies)
     described = None if config.finetune is None or parent is None else _describe_parent(config.finetune.model, parent)
     choices = [*run_choices(config, splits.train, plan), *choices]
     return Setup(splits, train, valid, test, plan, references, baseline, potential, choices, described)
@@ -186,7 +178,7 @@ def _check_neighbours(train: Dataset) -> None:
     """Refuse a cutoff within which no atom has a neighbour: nothing but the composition could be learned."""
     if int(train.edges.sum()) > 0:
         return
-    _, shortest = near_contacts(train.frames)
+    _, shortest = near_contacts(representative(train.frames))
     near = "" if shortest is None else f" (the shortest distance is {shortest.distance:.3g} Å)"
     raise ConfigError(
         f"no atom of the {len(train)} training structures has a neighbour within the cutoff of {train.cutoff:g} Å{near}"
@@ -207,10 +199,8 @@ def _describe_parent(name: str, parent: tuple[Potential, ModelInfo]) -> str:
 
 def _elements(splits: Splits, asked: Any) -> tuple[int, ...]:
     """Elements of the data and those that the user asks for beside them; some that cannot be learned are named."""
-    learned, every = (
-        {int(number) for frame in frames for number in frame.structure.numbers}
-        for frames in (splits.train, [*splits.train, *splits.valid, *splits.test])
-    )
+    learned = elements_of(splits.train)
+    every = learned | elements_of([*splits.valid, *splits.test])
     extra = set(element_numbers(asked)) if asked else set()
     unseen = ", ".join(symbol(number) for number in sorted((every | extra) - learned))
     if unseen:
@@ -229,9 +219,10 @@ def model_config(options: dict[str, Any], elements: tuple[int, ...], average_nei
 
 
 def _build(
-    config: TrainConfig, frames: list[Frame], elements: tuple[int, ...], references: References, scale: float
+    config: TrainConfig, splits: Splits, elements: tuple[int, ...], references: References, scale: float
 ) -> tuple[Potential, list[Choice]]:
-    choices = model_choices(config.model, frames)
+    frames = splits.sample
+    choices = model_choices(config.model, splits.train)
     options = {**config.model, **{choice.option.removeprefix("model."): choice.value for choice in choices}}
     cutoff = model_config(options, elements, None).cutoff
     neighbours = Dataset(sample(frames), cutoff).average_neighbours()

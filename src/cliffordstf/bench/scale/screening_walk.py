@@ -1,5 +1,6 @@
 """Many structures through `predict`, in one process and on Ray with a worker killed: what came out, speed, memory."""
 
+import math
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from cliffordstf.data.load import load_frames
 from cliffordstf.data.readers.atoms import labelled_atoms
 from cliffordstf.data.readers.extxyz import parts
 from cliffordstf.host.files import last_holder, write_atomically
+from cliffordstf.host.memory import resident_memory_mb
 from cliffordstf.train.provenance import describe_run, file_digest
 from cliffordstf.train.run import Watcher
 
@@ -120,7 +122,7 @@ class ScreeningJob:
         """Kill a worker once, on Ray; how many were, and the peak memory of the command's own process, MB."""
         total, killed, memory = -(-self.structures // self.shard_size), 0, 0.0
         while process.poll() is None:
-            memory = max(memory, _peak_memory_mb(process.pid))
+            memory = max(memory, peak_memory_mb_of(process.pid))
             done = sum(1 for _ in work.glob("results/*.json"))
             if self.where == "Ray" and not killed and done >= KILL_AT * total:
                 victim = next(workers_at_work(work), None)
@@ -139,12 +141,10 @@ def workers_at_work(work: Path) -> Iterator[int]:
             yield int(holder.split()[-1])
 
 
-def _peak_memory_mb(process: int) -> float:
-    try:
-        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return 0.0
-    return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), 0.0)
+def peak_memory_mb_of(process: int) -> float:
+    """Largest resident memory so far of another process, MiB; 0 where the system does not report it."""
+    found = resident_memory_mb(is_peak=True, process=process)
+    return 0.0 if math.isnan(found) else found
 
 
 def screening_table(results: Sequence[dict[str, Any]]) -> Table:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cliffordstf.bench.scale.screening_walk import screening_table
+from cliffordstf.bench.scale.scale_tables import scale_tables
 from cliffordstf.bench.speed.against.comparison_table import against_table
 from cliffordstf.bench.speed.speed_tables import speed_tables
 from cliffordstf.bench.studies.acac import acac_table
@@ -27,7 +27,7 @@ MANY = 4
 
 BENCHMARKS = (
     "rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics", "rates", "own",
-    "screening"
+    "screening", "large set"
 )  # fmt: skip
 """What results may say that they belong to."""
 
@@ -58,8 +58,7 @@ def all_tables(results: list[dict[str, Any]]) -> list[Table]:
     if of["physics"]:
         tables.append(physics_table(of["physics"]))
     tables.extend(rates_tables(of["rates"]))
-    if of["screening"]:
-        tables.append(screening_table(of["screening"]))
+    tables.extend(scale_tables(of))
     for result in results:
         if "roofline" in result:
             tables.extend(speed_tables(result))

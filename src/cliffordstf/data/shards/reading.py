@@ -44,6 +44,15 @@ def sizes(path: Path) -> IntArray:
     return np.concatenate(shards) if shards else np.zeros(0, dtype=np.int64)
 
 
+def ids(path: Path) -> IntArray:
+    """Whole number by which lists name each structure, -1 for none, (structures,)."""
+    found = []
+    for summary in read_index(path):
+        file = file_of(path / summary.name, "id")
+        found.append(np.load(file, allow_pickle=False) if file.is_file() else np.full(summary.structures, -1))
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+
 class _Shard:
     """A shard that is open: where its columns are, and where in them a structure begins."""
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
+.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling bench-scale clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of five runs"
 	@echo "make bench-molecule3d  DATA=folder data/raw of Molecule3D: gaps"
 	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
+	@echo "make bench-scale  DATA=folder of rMD17 WATER=periodic structures: screening on Ray, sets larger than memory, torchrun"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
 	@echo "make tables  every table of docs and the figure of the README again, from the result files"
 	@echo "make clean   remove the environment and caches"
@@ -171,6 +172,15 @@ bench-oc: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/oc20 --out docs/oc20.md
 	$(BIN)/cliffordstf bench table --results results/oc22 --out docs/oc22.md
 
+# Past one process and its memory: DATA is the folder of rMD17, WATER one with periodic structures; needs the extra ray.
+WATER ?= data/water
+bench-scale: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench screening rmd17-ethanol $(DATA)/rmd17_ethanol_train_01.npz
+	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench large-set $(WATER)
+	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench ranks $(DATA)/rmd17_aspirin_train_01.npz
+	$(BIN)/cliffordstf bench table --results results/scale --out docs/scale-measured.md
+
 # 10^6 and 10^7 parameters of five families, equally many steps each.
 bench-scaling: setup peers
 	$(BIN)/cliffordstf bench scaling --data $(DATA)/rmd17_ethanol_train_01.npz --steps 200 --budget 5min --recipe "4 a step" batch_size=4 --workers 2
@@ -182,6 +192,7 @@ tables: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/leaderboard --results results/leaderboard-xeon --results results/ablation --results results/qm9 \
 		--paper-layout --out docs/paper-tables.md > /dev/null
 	$(BIN)/cliffordstf bench table --results results/speed --out docs/speed-measured.md > /dev/null
+	$(BIN)/cliffordstf bench table --results results/scale --out docs/scale-measured.md > /dev/null
 	$(BIN)/cliffordstf bench table --results results/speed --paper-layout --out docs/wall-clock.md > /dev/null
 	$(BIN)/python docs/figures.py
 

@@ -8,9 +8,13 @@ import typer
 
 from cliffordstf.bench.jobs.sweep import Job
 from cliffordstf.bench.scale.large_set import LargeSetJob
+from cliffordstf.bench.scale.ranks import RanksJob
 from cliffordstf.bench.scale.screening_walk import ScreeningJob
+from cliffordstf.cli.options import Overrides
 from cliffordstf.cli.sharding import SHARD_SIZE
 from cliffordstf.cli.sweeps import study
+from cliffordstf.options.text import names_in
+from cliffordstf.train.config import load_config
 
 SCALE = Path("results/scale")
 
@@ -40,3 +44,16 @@ def large_set(
 ) -> Sequence[Job]:
     """Train for some steps on a set in shards that is read by number: memory beside the size of the files."""
     return [LargeSetJob(data, structures, steps, in_memory)]
+
+
+@study(results_folder=SCALE)
+def ranks(
+    data: Annotated[Path, typer.Argument(help="Labelled structures to train on.")],
+    overrides: Overrides = None,
+    processes: Annotated[str, typer.Option(help="Numbers of processes, separated by commas.")] = "1,2",
+    batch_size: Annotated[int, typer.Option(min=1, help="Structures of all processes together.")] = 32,
+    steps: Annotated[int, typer.Option(min=1, help="Updates that are timed.")] = 40,
+) -> Sequence[Job]:
+    """Train in several processes under torchrun: step time, bytes moved, and what follows for 8 to 1,024 devices."""
+    config = load_config(None, [f"data.train={data}", f"batch_size={batch_size}", "threads=1", *(overrides or [])])
+    return [RanksJob(config, int(count), steps) for count in names_in(processes)]

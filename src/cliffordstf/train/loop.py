@@ -77,7 +77,9 @@ class Trainer:
         self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]
         self.wants_stress = config.loss.stress.is_used and has_label(train.frames, "stress")
         self.wants_forces = config.loss.forces.is_used and has_label(train.frames, "forces")
-        self._stop_requested = False
+        self._stop_requested = self._stop_agreed = False
+        self._is_whole = True
+        """Whether weights and progress belong together: not between an update and its being counted."""
         if len(valid) == 0 and (config.patience is not None or config.schedule.kind == "plateau"):
             raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")
 
@@ -109,6 +111,10 @@ class Trainer:
                     if not self._epoch():
                         return False
             return True
+        except parallel.LostProcessError:
+            if self._is_whole:
+                self._save()
+            raise
         finally:
             self.potential.release()
 
@@ -172,7 +178,7 @@ class Trainer:
             self._timed_step(indices)
             if self.config.validate_steps and progress.step % self.config.validate_steps == 0:
                 self._validate()
-            if parallel.share(self._stop_requested):
+            if self._stop_agreed:
                 self._save()
                 return False
             if time.perf_counter() - last_save > 60 * self.config.checkpoint_minutes:
@@ -195,13 +201,19 @@ class Trainer:
     def _timed_step(self, indices: list[int]) -> None:
         started = time.perf_counter()
         loss = self.update(indices)
-        elapsed = parallel.share(time.perf_counter() - started)
+        elapsed = time.perf_counter() - started
+        # Time is that of the main process; a signal to any of them stops all.
+        mine = elapsed if parallel.is_main() else 0.0
+        status = torch.tensor([mine, float(self._stop_requested)], dtype=torch.float64)
+        elapsed, stops = parallel.sum_over_processes(status.to(self.potential.species_of_number.device)).tolist()
+        self._stop_agreed = stops > 0
         progress = self.progress
         progress.seconds += elapsed
         progress.batch += 1
         progress.step += 1
         progress.loss_sum += loss
         progress.loss_count += 1
+        self._is_whole = True
         self.hooks.step(progress, self.share_done(), loss)
 
     def update(self, indices: list[int]) -> float:
@@ -212,6 +224,7 @@ class Trainer:
         self.fading.apply(self.optimizer, self._share_of_a_step())
         with self._randomness_of_the_step():
             loss = self.gradient(indices)
+        self._is_whole = False
         self.optimizer.step()
         if self.average is not None:
             self.average.update()
@@ -231,10 +244,10 @@ class Trainer:
     def gradient(self, indices: list[int]) -> float:
         """The loss of a batch, and its clipped gradient in the weights.
 
-        Under torchrun each process takes its part of the batch and the gradients are added.
+        Under torchrun each process takes a part of the batch with about as many edges, and the gradients are added.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        mine = indices[parallel.rank() :: parallel.world()]
+        mine = parallel.my_part(indices, self.train.edges[indices].tolist())
         device = self.potential.species_of_number.device
         zeros = torch.zeros(3, dtype=torch.float64, device=device)
         sums = None

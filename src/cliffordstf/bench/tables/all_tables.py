@@ -27,7 +27,7 @@ MANY = 4
 
 BENCHMARKS = (
     "rmd17", "ablation", "qm9", "molecule3d", "oc20", "oc22", "acac", "nve", "scaling", "physics", "rates", "own",
-    "screening", "large set"
+    "screening", "large set", "ranks"
 )  # fmt: skip
 """What results may say that they belong to."""
 

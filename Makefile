@@ -24,7 +24,7 @@ help:
 	@echo "make bench-qm9    U0 of the complete QM9, half an hour for each of five runs"
 	@echo "make bench-molecule3d  DATA=folder data/raw of Molecule3D: gaps"
 	@echo "make bench-oc     DATA=folder with oc20 and oc22: samples of Open Catalyst, with and without periodic images"
-	@echo "make bench-scale  DATA=folder of rMD17 WATER=periodic structures: screening on Ray, sets larger than memory, torchrun"
+	@echo "make bench-scale  DATA=folder of rMD17 WATER=… MIXED=structures: screening on Ray, sets larger than memory, torchrun"
 	@echo "make bench-scaling  DATA=folder of rMD17: 10^6 and 10^7 parameters side by side"
 	@echo "make tables  every table of docs and the figure of the README again, from the result files"
 	@echo "make clean   remove the environment and caches"
@@ -172,14 +172,16 @@ bench-oc: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/oc20 --out docs/oc20.md
 	$(BIN)/cliffordstf bench table --results results/oc22 --out docs/oc22.md
 
-# Past one process and its memory: DATA is the folder of rMD17, WATER one with periodic structures; needs the extra ray.
+# Past one process and its memory: DATA is the folder of rMD17, WATER one with periodic
+# structures of one kind, MIXED a file with many kinds.
 WATER ?= data/water
+MIXED ?= data/mptrj
 bench-scale: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench screening rmd17-ethanol $(DATA)/rmd17_ethanol_train_01.npz
 	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench large-set $(WATER)
-	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench ranks $(DATA)/rmd17_aspirin_train_01.npz
-	$(BIN)/cliffordstf bench table --results results/scale --out docs/scale-measured.md
+	OMP_NUM_THREADS=1 $(BIN)/cliffordstf bench ranks $(MIXED) --steps 15 model.preset=default/small
+	$(BIN)/cliffordstf bench table --results results/scale-measured --out docs/scale-measured.md
 
 # 10^6 and 10^7 parameters of five families, equally many steps each.
 bench-scaling: setup peers
@@ -192,7 +194,7 @@ tables: $(STAMP)
 	$(BIN)/cliffordstf bench table --results results/leaderboard --results results/leaderboard-xeon --results results/ablation --results results/qm9 \
 		--paper-layout --out docs/paper-tables.md > /dev/null
 	$(BIN)/cliffordstf bench table --results results/speed --out docs/speed-measured.md > /dev/null
-	$(BIN)/cliffordstf bench table --results results/scale --out docs/scale-measured.md > /dev/null
+	$(BIN)/cliffordstf bench table --results results/scale-measured --out docs/scale-measured.md > /dev/null
 	$(BIN)/cliffordstf bench table --results results/speed --paper-layout --out docs/wall-clock.md > /dev/null
 	$(BIN)/python docs/figures.py
 

@@ -57,7 +57,7 @@ def _commands(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
-@pytest.mark.parametrize("name", [README, "docs/use.md", SPEED])
+@pytest.mark.parametrize("name", [README, "docs/use.md", "docs/scale.md", SPEED])
 def test_commands_and_their_flags_exist(name):
     commands = _commands(page(name))
     assert commands
@@ -77,9 +77,10 @@ def _every_flag(command) -> set[str]:
     return {flag for parameter in command.params for flag in parameter.opts}.union(*below)
 
 
-@pytest.mark.parametrize("name", [README, "docs/use.md", "docs/bench.md", RESULTS, SPEED])
+@pytest.mark.parametrize("name", [README, "docs/use.md", "docs/bench.md", "docs/scale.md", RESULTS, SPEED])
 def test_flags_in_the_text_exist(name):
     of_others = {"--nproc-per-node", "--time", "--cpus-per-task", "--check", "--ignore-missing"}
+    of_others |= {"--nnodes", "--rdzv-backend", "--rdzv-endpoint"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page(name))) - of_others
     assert not named - _every_flag(get_command(app))
 

@@ -154,6 +154,27 @@ def test_slurm_needs_a_folder_that_stays(model, tmp_path):
         predict(model, source, "--slurm", "--time=1")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_tasks_of_slurm_share_the_shards_and_the_last_one_joins_them(model, tmp_path):
+    """The script that is submitted runs here, for two tasks at once, by stand-ins for sbatch and srun."""
+    source = write_structures(tmp_path / "in.extxyz", 200)
+    predict(model, source, "--out", tmp_path / "one.extxyz", "--shard-size", 20)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    tasks = 'for i in 1 2; do SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$i sh "$1" > "$1.$i" 2>&1 & done; wait'
+    for name, line in (("sbatch", tasks), ("srun", 'exec "$@"')):
+        (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tools / name).chmod(0o755)
+    out, work = tmp_path / "two.extxyz", tmp_path / "work"
+    words = [model, source, "--out", out, "--work", work, "--shard-size", 20, "--workers", 2, "--slurm", "--time=1"]
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "cliffordstf", "predict", *map(str, words)]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    assert out.read_bytes() == (tmp_path / "one.extxyz").read_bytes()
+    said = "".join(file.read_text() for file in (work / "jobs").glob("sweep.sbatch.*"))
+    assert "200 structures with" in said
+
+
 def test_every_structure_is_relaxed(model, tmp_path):
     source = tmp_path / "in.extxyz"
     images = [molecule("H2O") for _ in range(5)]

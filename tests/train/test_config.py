@@ -2,12 +2,12 @@ import pytest
 import yaml
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.options.duration import parse_duration
 from cliffordstf.train.choices import most_epochs, peak_learning_rate
 from cliffordstf.train.config import (
     TrainConfig,
     load_config,
     load_run_config,
-    parse_duration,
     parse_train_config,
     to_yaml,
 )

@@ -20,8 +20,8 @@ from cliffordstf.bench.tables.formatting import rounds_done
 from cliffordstf.bench.tables.paper_tables import paper_tables
 from cliffordstf.bench.tables.table import html_page
 from cliffordstf.errors import ConfigError
+from cliffordstf.options.duration import parse_duration
 from cliffordstf.options.text import names_in
-from cliffordstf.train.config import parse_duration
 
 bench_app = typer.Typer(no_args_is_help=True)
 

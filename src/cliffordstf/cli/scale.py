@@ -16,7 +16,7 @@ from cliffordstf.cli.sweeps import study
 from cliffordstf.options.text import names_in
 from cliffordstf.train.config import load_config
 
-SCALE = Path("results/scale")
+SCALE = Path("results/scale-measured")
 
 
 @study(results_folder=SCALE)

@@ -1,5 +1,6 @@
 """How commands that go through many structures divide them into shards, run these and join the results."""
 
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -81,7 +82,7 @@ def run_plan(plan: Plan, spread: Spread, console: Console, what: str) -> Totals 
         done = len(jobs) - len(plan.missing(jobs))
         if done:
             console.print(f"{done} of {len(jobs)} shards were done before", highlight=False)
-        is_alone = how.workers == 1 and how.ray is None
+        is_alone = how.workers == 1 and how.ray is None and "SLURM_ARRAY_TASK_ID" not in os.environ
         sweep = Sweep(plan.results, plan.work / "jobs", failures_only=True, raises=is_alone)
         command = [sys.executable, "-m", "cliffordstf", *sys.argv[1:]]
 

@@ -1,6 +1,5 @@
 """The one typed description of a training run: validation, defaults, documentation and JSON schema come from it."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,24 +11,9 @@ from cliffordstf.data.options import ReadOptions
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.presets import preset
 from cliffordstf.options import Accepts, Options, leaves, parse_options
+from cliffordstf.options.duration import Duration
 from cliffordstf.train.foreign import hint, model_paths
 from cliffordstf.train.loss import LossConfig
-
-_UNITS_OF_TIME = {"s": 1, "sec": 1, "min": 60, "h": 3600}
-
-
-def parse_duration(value: Any) -> Any:
-    """Seconds from a number or from text such as `90s`, `20min`, `1.5h`."""
-    if not isinstance(value, str):
-        return value
-    match = re.fullmatch(r"\s*([0-9.]+)\s*(s|sec|min|h)?\s*", value)
-    if match is None:
-        raise ValueError(f"'{value}' is not a duration; write 90s, 20min or 1.5h")
-    return float(match.group(1)) * _UNITS_OF_TIME[match.group(2) or "s"]
-
-
-Duration = Annotated[float, BeforeValidator(parse_duration), Accepts("a time above 0, such as 90s, 20min or 1.5h")]
-
 
 FEW_STRUCTURES = 200
 """Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`; of single

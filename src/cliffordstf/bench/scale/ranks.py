@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.bench.jobs.sweep import SweepError, write_text
+from cliffordstf.bench.jobs.sweep import SweepError, file_name, write_text
 from cliffordstf.bench.tables.formatting import titled
 from cliffordstf.bench.tables.table import Table
 from cliffordstf.train.config import TrainConfig, to_yaml
@@ -38,7 +38,8 @@ class RanksJob:
     @property
     def name(self) -> str:
         """Safe for a file name."""
-        return f"ranks-{self.processes}-batch-{self.config.batch_size}"
+        data = file_name(Path(str(self.config.data.train)).stem)
+        return f"ranks-{data}-{self.processes}-batch-{self.config.batch_size}"
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -74,10 +75,11 @@ def ranks_tables(results: Sequence[dict[str, Any]]) -> list[Table]:
     """What was measured, and what follows from it for more devices."""
     chosen = sorted(results, key=lambda result: (result["measured"]["batch_size"], result["processes"]))
     tables = [_measured(chosen)]
-    singles = [result for result in chosen if result["processes"] == 1]
-    several = [result for result in chosen if result["processes"] > 1]
-    if singles and several:
-        tables.append(_projected(singles[0]["measured"], several[-1]["measured"], chosen))
+    for frames in dict.fromkeys(result["frames"] for result in chosen):
+        own = [result for result in chosen if result["frames"] == frames]
+        singles, several = ([r for r in own if (r["processes"] == 1) == is_single] for is_single in (True, False))
+        if singles and several:
+            tables.append(_projected(singles[0]["measured"], several[-1]["measured"], own))
     return tables
 
 
@@ -173,9 +175,8 @@ class Projection:
 
     def most_devices(self, structures: int) -> int:
         """Devices at which a batch of so many structures takes the least time a step."""
-        return min(
-            (2**power for power in range(int(log2(structures)) + 1)), key=lambda n: self.step_ms(n, structures / n)
-        )
+        counts = [2**power for power in range(int(log2(structures)) + 1)]
+        return min(counts, key=lambda devices: self.step_ms(devices, structures / devices))
 
 
 def _projected(single: Mapping[str, Any], several: Mapping[str, Any], chosen: Sequence[dict[str, Any]]) -> Table:
@@ -183,7 +184,7 @@ def _projected(single: Mapping[str, Any], several: Mapping[str, Any], chosen: Se
     a_device, batch = int(single["batch_size"]), 1024
     table = Table(
         titled(
-            f"Computed from these: a device's step {projection.fixed:.2f} ms + {projection.each:.2f} ms a structure, "
+            f"{chosen[0]['frames']}, computed: a device's step {projection.fixed:.2f} ms + {projection.each:.2f} ms a structure, "
             f"{1000 * projection.latency:.0f} µs and {projection.rate / 1e6:.2f} GB/s between neighbours of a ring; "
             f"a fixed batch of {batch} structures is fastest on {projection.most_devices(batch)} devices",
             chosen,

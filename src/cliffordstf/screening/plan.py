@@ -141,6 +141,7 @@ class Plan:
             if self.table is not None:
                 write_atomically(self.table, lambda target: self._join_rows(target, jobs))
             if self.writes_shards:
+                self._remove_leftovers({job.name for job in jobs})
                 write_index(self.out, [summary_from(result["summary"]) for result in found])
             else:
                 write_atomically(self.out, lambda target: _join(target, self._parts(jobs, STRUCTURES), ""))
@@ -155,6 +156,13 @@ class Plan:
             seconds=sum(result["seconds"] for result in found),
             peak_memory_mb=max(result["peak_memory_mb"] for result in found),
         )
+
+    def _remove_leftovers(self, names: set[str]) -> None:
+        """Remove shards of an earlier plan, and the parts of shards that a killed process left in the folder."""
+        for folder in self.out.iterdir():
+            number = folder.name.removeprefix(".").partition(".")[0]
+            if folder.is_dir() and number.isdigit() and folder.name not in names:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def clear(self) -> None:
         """Remove what is no longer needed."""

@@ -178,7 +178,7 @@ class Trainer:
             self._timed_step(indices)
             if self.config.validate_steps and progress.step % self.config.validate_steps == 0:
                 self._validate()
-            if self._stop_agreed:
+            if self._must_stop():
                 self._save()
                 return False
             if time.perf_counter() - last_save > 60 * self.config.checkpoint_minutes:
@@ -192,6 +192,10 @@ class Trainer:
             self._validate()
         self._save()
         return True
+
+    def _must_stop(self) -> bool:
+        """Whether a signal asked this process to stop; of several processes, whether all know of it."""
+        return self._stop_agreed if parallel.world() > 1 else self._stop_requested
 
     def _has_moved(self) -> bool:
         """Whether there were updates since the last validation."""

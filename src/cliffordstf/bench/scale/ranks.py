@@ -185,7 +185,8 @@ def _projected(single: Mapping[str, Any], several: Mapping[str, Any], chosen: Se
     table = Table(
         titled(
             f"{chosen[0]['frames']}, computed: a device's step {projection.fixed:.2f} ms + {projection.each:.2f} ms a "
-            f"structure, {1000 * projection.latency:.0f} µs and {projection.rate / 1e6:.2f} GB/s between neighbours of a ring; "
+            f"structure; {1000 * projection.latency:.0f} µs and {projection.rate / 1e6:.2f} GB/s between neighbours of "
+            "a ring; "
             f"a fixed batch of {batch} structures is fastest on {projection.most_devices(batch)} devices",
             chosen,
         ),

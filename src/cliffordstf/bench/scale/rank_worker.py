@@ -54,7 +54,9 @@ def measure(config: TrainConfig, steps: int) -> dict[str, Any]:
         trainer = Trainer(setup.potential, setup.train, setup.valid, setup.plan, config, setup.baseline, file, hooks)
         trainer.potential.train()
         groups = list(_batches(trainer, setup.plan.size, steps + WARM_UP))
+        started = time.process_time()
         plain = _timed(trainer, groups)
+        processor = time.process_time() - started
         with _measured_messages() as traffic:
             split = _timed(trainer, groups)
         found = {
@@ -62,6 +64,7 @@ def measure(config: TrainConfig, steps: int) -> dict[str, Any]:
             "batch_size": setup.plan.size,
             "parameters": sum(parameter.numel() for parameter in trainer.potential.parameters()),
             "step_ms": 1000 * median(plain),
+            "processor_ms": 1000 * processor / len(groups),
             "step_in_parts_ms": 1000 * median(split),
             "messages_a_step": len(traffic.calls) / len(groups),
             "bytes_a_step": sum(size for size, _, _ in traffic.calls) / len(groups),

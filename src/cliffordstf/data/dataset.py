@@ -85,7 +85,7 @@ class Dataset:
             return
         stored = self._load(cache) if cache is not None and cache.is_file() else None
         for index in range(len(self.frames)):
-            edges = self._make(index) if stored is None else stored[index]
+            edges = neighbour_list(self.frames[index].structure, self.cutoff) if stored is None else stored[index]
             self.edges[index] = len(edges.senders)
             room -= len(edges.senders)
             if room >= 0:
@@ -96,12 +96,11 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.frames)
 
-    def neighbours(self, index: int) -> NeighbourList:
-        """The neighbour list of a frame."""
-        return self._lists[index] if index < len(self._lists) else self._make(index)
-
-    def _make(self, index: int) -> NeighbourList:
-        return neighbour_list(self.frames[index].structure, self.cutoff)
+    def neighbours(self, index: int, frame: Frame | None = None) -> NeighbourList:
+        """The neighbour list of a frame, which need not be read again where it is at hand."""
+        if index < len(self._lists):
+            return self._lists[index]
+        return neighbour_list((self.frames[index] if frame is None else frame).structure, self.cutoff)
 
     def _estimated_edges(self) -> NDArray[np.int64]:
         """Atoms times the mean number of neighbours of some structures."""
@@ -116,10 +115,7 @@ class Dataset:
     def batch(self, indices: Sequence[int]) -> LabelledBatch:
         """Collate some of the frames."""
         frames = [self.frames[index] for index in indices]
-        lists = [
-            self._lists[index] if index < len(self._lists) else neighbour_list(frame.structure, self.cutoff)
-            for index, frame in zip(indices, frames, strict=True)
-        ]
+        lists = [self.neighbours(index, frame) for index, frame in zip(indices, frames, strict=True)]
         energy = [np.nan if frame.energy is None else frame.energy for frame in frames]
         forces = [np.full((len(f.structure), 3), np.nan) if f.forces is None else f.forces for f in frames]
         stress = [np.full((3, 3), np.nan) if frame.stress is None else frame.stress for frame in frames]

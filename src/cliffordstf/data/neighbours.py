@@ -23,6 +23,9 @@ except ImportError:  # pragma: no cover - exercised by the fallback test through
 
 logger = logging.getLogger(__name__)
 
+STRETCH = 4096
+"""Edges whose vectors are in memory at once: few enough for a cache, and for memory that is used again."""
+
 SHORTEST_DISTANCE = 1e-3
 """Å; atoms closer than this are taken for a mistake in the file."""
 
@@ -131,8 +134,7 @@ def _by_torch(structure: Structure, cutoff: float) -> tuple[IntArray, IntArray, 
 def _check_distances(structure: Structure, edges: NeighbourList) -> None:
     if len(edges.senders) == 0:
         return
-    vectors = edge_vectors(structure.positions, structure.cell, edges)
-    distances = np.linalg.norm(vectors, axis=1)
+    distances = edge_lengths(structure.positions, structure.cell, edges)
     closest = int(distances.argmin())
     if distances[closest] < SHORTEST_DISTANCE:
         i, j = int(edges.receivers[closest]), int(edges.senders[closest])
@@ -143,9 +145,21 @@ def _check_distances(structure: Structure, edges: NeighbourList) -> None:
         )
 
 
-def edge_vectors(positions: FloatArray, cell: FloatArray, edges: NeighbourList) -> FloatArray:
-    """Vectors from receivers to senders, Å, (edges, 3)."""
-    result: FloatArray = positions[edges.senders] - positions[edges.receivers]
+def edge_vectors(
+    positions: FloatArray, cell: FloatArray, edges: NeighbourList, part: slice = slice(None)
+) -> FloatArray:
+    """Vectors from receivers to senders, Å, (edges, 3), of all edges or a part."""
+    result: FloatArray = positions[edges.senders[part]] - positions[edges.receivers[part]]
     if edges.cross:
-        result += edges.shifts @ cell
+        result += edges.shifts[part] @ cell
     return result
+
+
+def edge_lengths(positions: FloatArray, cell: FloatArray, edges: NeighbourList) -> FloatArray:
+    """Lengths of the vectors from receivers to senders, Å, (edges,)."""
+    lengths = np.empty(len(edges.senders))
+    for start in range(0, len(lengths), STRETCH):
+        part = slice(start, start + STRETCH)
+        vectors = edge_vectors(positions, cell, edges, part)
+        np.einsum("ei,ei->e", vectors, vectors, out=lengths[part])
+    return np.sqrt(lengths, out=lengths)

@@ -8,7 +8,7 @@ from ase import Atoms
 from ase.calculators.calculator import CalculatorError
 from ase.data import covalent_radii
 
-from cliffordstf.data.neighbours import NeighbourList, edge_vectors, neighbour_list
+from cliffordstf.data.neighbours import NeighbourList, edge_lengths, neighbour_list
 from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import FloatArray, Structure, symbol
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError
@@ -129,7 +129,7 @@ def _pairs(atoms: Atoms, reach: float) -> tuple[NeighbourList, FloatArray]:
         return known.pairs()
     structure = Structure.from_ase(atoms)
     edges = neighbour_list(structure, reach)
-    return edges, np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
+    return edges, edge_lengths(structure.positions, structure.cell, edges)
 
 
 def ensemble_spread(calculator: Any) -> dict[str, float]:

@@ -19,7 +19,7 @@ using Exchange = void (*)(void* user, bool reverse, T* rows, int64_t width);
 template <class T>
 class Workspace {
   public:
-    static constexpr int64_t WHOLE = 2048, RANGE = 1024;
+    static constexpr int64_t WHOLE = 512, RANGE = 1024;
     static constexpr size_t KEPT_BYTES = size_t(1) << 31, CACHE_BYTES = size_t(1) << 23;
 
     explicit Workspace(const Schedule<T>& schedule) : s(schedule), seconds(s.operators.size() * 4, 0.0) {
@@ -147,7 +147,7 @@ class Workspace {
         const size_t need = std::max<size_t>(1, numbers(place));
         if (full[kind][place] && capacity[kind][place] >= need) return full[kind][place];
         release(kind, place);
-        const size_t room = is_whole ? need + need / 4 : need;
+        const size_t room = need + need / (is_whole ? 4 : 32);
         full[kind][place] = pool.take(room), capacity[kind][place] = room;
         return full[kind][place];
     }
@@ -168,7 +168,7 @@ class Workspace {
     }
 
     View<T> view(int64_t first, int64_t last, T* const* weights = nullptr) {
-        View<T> v{&graph, species, first, last, most_threads, {}, {}, weights};
+        View<T> v{&graph, species, first, last, most_threads, {}, {}, weights, &pool};
         for (int kind = 0; kind < KINDS; ++kind) v.rows[kind] = rows[kind].data(), v.started[kind] = started[kind].data();
         return v;
     }

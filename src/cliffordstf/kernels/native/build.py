@@ -57,7 +57,7 @@ def built_library(precision: str) -> Path:
     if ahead is not None:
         return ahead
     compiler = find_compiler()
-    target = cache_folder() / f"kernels-{precision}-{_digest(compiler)}.so"
+    target = cache_folder() / f"kernels-{precision}-{machine_digest(compiler)}.so"
     if not target.exists():
         logger.info("building the %s kernels with %s, once; this takes about 20 seconds", precision, compiler)
         build(compiler, target, [precision])
@@ -71,7 +71,7 @@ def build_shared() -> Path:
         BuildError: There is no compiler, or it fails.
     """
     compiler = find_compiler()
-    target = cache_folder() / f"libcliffordstf-{_digest(compiler)}.so"
+    target = cache_folder() / f"libcliffordstf-{machine_digest(compiler)}.so"
     if not target.exists():
         build(compiler, target, list(PRECISIONS), link=("-fopenmp",))
     return target
@@ -200,8 +200,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _digest(compiler: str) -> str:
-    """What the machine code depends on: sources, compiler, processor."""
+def machine_digest(compiler: str) -> str:
+    """Digest of what the machine code of the kernels depends on: sources, compiler, processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
     text = "|".join([_sources_digest(), version, _processor(), platform.machine()])
     return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -25,7 +25,7 @@ class Found:
     atom_energies: list[np.ndarray]
     stresses: list[np.ndarray]  # eV/Å³, (3, 3)
     atom_virials: list[np.ndarray]  # eV, (atoms, 3, 3), stress times volume
-    positions: list[np.ndarray]
+    positions: list[np.ndarray]  # Å, up to one shift of all
     output: str
 
 
@@ -44,7 +44,7 @@ def start(folder: Path, atoms: Atoms, elements: list[str] | None = None) -> tupl
     """The data file, and the lines of a script that read it."""
     box = make_box(atoms, elements)
     box.write(folder / "atoms.data")
-    lines = ["units metal", "atom_style atomic", f"boundary {box.boundary}", "box tilt large", "read_data atoms.data"]
+    lines = ["units metal", "atom_style atomic", f"boundary {box.boundary}", "read_data atoms.data"]
     return box, "\n".join(lines)
 
 
@@ -98,7 +98,7 @@ def read(folder: Path, box: Box, output: str) -> Found:
         found.forces.append(box.vectors_to_ase(table[:, 1:4]))
         found.atom_energies.append(table[:, 4])
         found.atom_virials.append(BAR * np.array([_to_ase(box, row) for row in table[:, 5:11]]))
-        found.positions.append(table[:, 11:14])
+        found.positions.append(box.vectors_to_ase(table[:, 11:14]))
     return found
 
 
@@ -128,7 +128,7 @@ def read_dump(path: Path) -> list[np.ndarray]:
     tables = []
     lines = path.read_text().splitlines()
     starts = [i for i, line in enumerate(lines) if line.startswith("ITEM: ATOMS")]
-    ends = [i for i, line in enumerate(lines) if line.startswith("ITEM: TIMESTEP")][1:] + [len(lines)]
-    for begin, end in zip(starts, ends, strict=True):
+    frames = [i for i, line in enumerate(lines) if line.startswith("ITEM: TIMESTEP")]
+    for begin, end in zip(starts, [*frames[1:], len(lines)], strict=True):
         tables.append(np.array([line.split() for line in lines[begin + 1 : end]], dtype=float))
     return tables

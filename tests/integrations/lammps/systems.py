@@ -21,7 +21,8 @@ def ethanol() -> Atoms:
 
 def triclinic() -> Atoms:
     atoms = bulk("Cu").repeat((5, 4, 4))
-    atoms.set_cell(atoms.cell.array @ (np.eye(3) + [[0.03, 0.05, 0], [0, -0.02, 0.04], [0.02, 0, 0.01]]), scale_atoms=True)
+    strain = np.array([[0.03, 0.05, 0], [0, -0.02, 0.04], [0.02, 0, 0.01]])
+    atoms.set_cell(atoms.cell.array @ (np.eye(3) + strain), scale_atoms=True)
     atoms.numbers[::7] = 8
     atoms.rattle(0.1, seed=1)
     return atoms

@@ -1,5 +1,7 @@
 """`pair_style cliffordstf` gives the numbers of the calculator, however space is split."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ def model(tmp_path_factory):
 def compare(found: Found, atoms, potential, tolerance: float, frame: int = -1) -> None:
     """Everything that LAMMPS printed, relative to the largest of its kind."""
     atoms = atoms.copy()
+    atoms.positions = found.positions[frame]
     atoms.calc = Calculator(potential)
     energy = atoms.get_potential_energy()
     assert abs(found.energies[frame] - energy) <= tolerance * np.abs(atoms.get_potential_energies()).sum()
@@ -53,4 +56,16 @@ def test_all_numbers_are_the_calculator_s(model, name, ranks, grid, tmp_path):
             f"processors {grid}",
             ELEMENTS,
         )
+        assert f"{grid.replace(' ', ' by ')} MPI processor grid" in found.output
         compare(found, atoms, potential, tolerance)
+
+
+def test_some_ranks_have_no_atoms(model, tmp_path):
+    """Otherwise the test above would not show what its `corner` is for."""
+    path, _ = model
+    found = evaluate(
+        tmp_path, SYSTEMS["corner"](), "cliffordstf", f"* * {path} H C O Cu", 4, "processors 2 2 1", ELEMENTS
+    )
+    counts = re.search(r"Nlocal: +\S+ ave +(\d+) max +(\d+) min", found.output)
+    assert counts is not None
+    assert (int(counts[1]), int(counts[2])) == (9, 0)

@@ -67,7 +67,7 @@ def _digest(headers: Headers, mpi: Path, compiler: str) -> str:
 
 def _build(compiler: str, headers: Headers, mpi: Path, target: Path) -> None:
     defines = [*headers.defines, f'-DCSTF_LAMMPS_VERSION="{headers.version}"']
-    flags = ["-std=c++17", "-O2", "-fPIC", *defines, "-I", FOLDER, "-I", headers.folder, "-I", mpi]
+    flags = ["-std=c++17", "-O2", "-fPIC", *defines, *(f"-I{folder}" for folder in (FOLDER, headers.folder, mpi))]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         objects = []

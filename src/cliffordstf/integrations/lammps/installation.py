@@ -49,7 +49,14 @@ def find_headers(place: Path | None) -> Headers:
             raise ConfigError(f"{root / 'version.h'} names no version of LAMMPS; give --lammps a source tree.")
         return Headers(root, found[1], ("-DLAMMPS_SMALLBIG",))
     headers = root / "include" / "lammps"
-    notes = next((n for n in (root / p / "liblammps.pc" for p in ("pkgconfig", "lib/pkgconfig", "lib64/pkgconfig")) if n.is_file()), None)
+    notes = next(
+        (
+            n
+            for n in (root / p / "liblammps.pc" for p in ("pkgconfig", "lib/pkgconfig", "lib64/pkgconfig"))
+            if n.is_file()
+        ),
+        None,
+    )
     if not (headers / "pair.h").is_file() or notes is None:
         raise ConfigError(f"{root} holds no headers of LAMMPS; give --lammps a source tree or an installation.")
     text = notes.read_text()

@@ -47,7 +47,11 @@ class Box:
     def write(self, path: Path) -> None:
         """Write a data file for `atom_style atomic` and `units metal`."""
         text = self._text()
-        write_atomically(path, lambda place: place.write_text(text))
+
+        def write(place: Path) -> None:
+            place.write_text(text)
+
+        write_atomically(path, write)
 
     def _text(self) -> str:
         lx, ly, lz, xy, xz, yz = (float(v) for v in self.prism.get_lammps_prism())
@@ -91,14 +95,16 @@ def make_box(atoms: Atoms, elements: Sequence[str] | None = None) -> Box:
     if not len(atoms):
         raise ConfigError("a structure without atoms cannot be written for LAMMPS.")
     if not symbols <= set(types):
-        raise ConfigError(f"the structure has {', '.join(sorted(symbols - set(types)))}, which no atom type stands for.")
+        raise ConfigError(
+            f"the structure has {', '.join(sorted(symbols - set(types)))}, which no atom type stands for."
+        )
     vectors = np.array(atoms.cell.array)
     vectors[~atoms.pbc] = 0
     if np.linalg.matrix_rank(vectors) < int(atoms.pbc.sum()):
         raise ConfigError("the structure is periodic in a direction in which its cell has no length.")
-    cell = Cell(vectors).complete()  # type: ignore[no-untyped-call]
+    cell = Cell(vectors).complete()
     fractions = np.asarray(cell.scaled_positions(atoms.positions))
-    lengths = np.array(cell.lengths())  # type: ignore[no-untyped-call]
+    lengths = np.array(cell.lengths())
     for axis in np.flatnonzero(~atoms.pbc):
         along = (fractions[:, axis] - fractions[:, axis].min()) * lengths[axis] + MARGIN
         length = along.max() + MARGIN

@@ -72,9 +72,7 @@ void PairCliffordSTF::allocate() {
 
 void PairCliffordSTF::coeff(int count, char** words) {
     if (!allocated) allocate();
-    const int models = count - 2 - atom->ntypes;
-    if (count < 2 || std::strcmp(words[0], "*") != 0 || std::strcmp(words[1], "*") != 0)
-        stop("pair_coeff must begin with * *");
+    const int models = count - 2 - atom->ntypes;  // after * *, which LAMMPS has checked
     if (models < 1)
         stop("pair_coeff needs a model and an element for each of the " + std::to_string(atom->ntypes) +
              " atom types: pair_coeff * * model.cstf H C O");
@@ -168,7 +166,7 @@ void PairCliffordSTF::init_style() {
 
 // A pair that is left out changes the energy of all its neighbours, which no user can want.
 void PairCliffordSTF::check_neighbour_settings() {
-    if (neighbor->exclude) stop("neigh_modify exclude takes pairs away that the model needs");
+    if (neighbor->nex_type || neighbor->nex_group || neighbor->nex_mol) stop("neigh_modify exclude takes pairs away that the model needs");
     if (atom->molecular == Atom::ATOMIC) return;
     for (int k = 1; k <= 3; ++k)
         if (force->special_lj[k] == 0 && force->special_coul[k] == 0 && atom->nbonds > 0)

@@ -29,14 +29,18 @@ class Found:
     output: str
 
 
-def run_script(folder: Path, script: str, ranks: int = 1, name: str = "in.lammps") -> subprocess.CompletedProcess:
-    """Run LAMMPS with the plugin loaded."""
-    (folder / name).write_text(f"plugin load {build_plugin()}\n" + script)
+def run_script(folder: Path, script: str, ranks: int = 1) -> subprocess.CompletedProcess:
+    """Run commands with the plugin loaded."""
+    (folder / "in.test").write_text(f"plugin load {build_plugin()}\n{script}")
+    return run_in(folder, "in.test", ranks)
+
+
+def run_in(folder: Path, script: str, ranks: int) -> subprocess.CompletedProcess:
+    """Run a script of a folder."""
     command, environment = lammps_command(ranks)
     environment["OMP_NUM_THREADS"] = "1"
-    command += ["-in", name, "-log", f"log.{name}"]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+        [*command, "-in", script], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
 
 

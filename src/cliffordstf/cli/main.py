@@ -17,6 +17,7 @@ from cliffordstf.cli.evaluate import eval_command
 from cliffordstf.cli.export import export
 from cliffordstf.cli.generate import generate
 from cliffordstf.cli.hints import TrainCommand
+from cliffordstf.cli.lammps import lammps_app
 from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
 from cliffordstf.cli.predict import predict
@@ -51,6 +52,7 @@ app.command()(md)
 app.add_typer(data_app, name="data")
 app.command()(generate)
 app.command()(export)
+app.add_typer(lammps_app, name="lammps")
 app.command()(models)
 app.command()(presets)
 app.command()(demo)

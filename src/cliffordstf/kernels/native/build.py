@@ -57,7 +57,7 @@ def built_library(precision: str) -> Path:
     if ahead is not None:
         return ahead
     compiler = find_compiler()
-    target = cache_folder() / f"kernels-{precision}-{_digest(compiler)}.so"
+    target = cache_folder() / f"kernels-{precision}-{machine_digest(compiler)}.so"
     if not target.exists():
         logger.info("building the %s kernels with %s, once; this takes about 20 seconds", precision, compiler)
         build(compiler, target, [precision])
@@ -71,7 +71,7 @@ def build_shared() -> Path:
         BuildError: There is no compiler, or it fails.
     """
     compiler = find_compiler()
-    target = cache_folder() / f"libcliffordstf-{_digest(compiler)}.so"
+    target = cache_folder() / f"libcliffordstf-{machine_digest(compiler)}.so"
     if not target.exists():
         build(compiler, target, list(PRECISIONS), link=("-fopenmp",))
     return target
@@ -158,7 +158,7 @@ def build(
         jobs["interface.o"] = [INTERFACE, *missing]
         _compile(compiler, flags, jobs, folder)
         done = _run([compiler, "-shared", *jobs, *link, "-o", "kernels.so"], folder)
-        _check(done.stdout, done.returncode)
+        check_compiled(done.stdout, done.returncode)
         # A rename is atomic: two processes that build at once both end up with a whole file.
         os.replace(folder / "kernels.so", target)
 
@@ -178,7 +178,7 @@ def _compile(compiler: str, flags: Sequence[str], jobs: dict[str, list[str]], fo
             for other in running:
                 other.kill()
                 other.communicate()
-        _check(output, job.returncode)
+        check_compiled(output, job.returncode)
 
 
 def _run(command: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -200,8 +200,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _digest(compiler: str) -> str:
-    """What the machine code depends on: sources, compiler, processor."""
+def machine_digest(compiler: str) -> str:
+    """Digest of what the machine code of the kernels depends on: sources, compiler, processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
     text = "|".join([_sources_digest(), version, _processor(), platform.machine()])
     return hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -226,7 +226,8 @@ def _native_flag(compiler: str, folder: Path) -> list[str]:
     return []
 
 
-def _check(output: str, code: int) -> None:
+def check_compiled(output: str, code: int) -> None:
+    """Raise the first error that a compiler printed, if it failed."""
     if code != 0:
         first = next((line for line in output.splitlines() if "error" in line), output.strip()[:300])
         raise BuildError(f"the compiler failed: {first}")

@@ -22,6 +22,7 @@ from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
 from cliffordstf.cli.predict import predict
 from cliffordstf.cli.presets import presets
+from cliffordstf.cli.properties import properties
 from cliffordstf.cli.relax import relax
 from cliffordstf.cli.train import train_command
 from cliffordstf.cli.verify import verify
@@ -49,6 +50,7 @@ app.command("eval")(eval_command)
 app.command()(predict)
 app.command()(relax)
 app.command()(md)
+app.command()(properties)
 app.add_typer(data_app, name="data")
 app.command()(generate)
 app.command()(export)

@@ -71,7 +71,7 @@ class Calculator(AseCalculator):
         if dtype not in DTYPES:
             raise ConfigError(f"dtype={dtype!r} is not supported by the calculator; choose 'float64' or 'float32'.")
         self.device = inference_device(device)
-        self.potentials = [_prepared(member, DTYPES[dtype], self.device) for member in members]
+        self.potentials = [inference_potential(member, DTYPES[dtype], self.device) for member in members]
         self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
         self._batches: dict[float, tuple[NeighbourList, Batch]] = {}
         self.dispersion = None if dispersion is None else D3(dispersion)
@@ -222,7 +222,7 @@ def inference_device(device: str | torch.device) -> torch.device:
     return found
 
 
-def _prepared(model: Model, dtype: torch.dtype, device: torch.device) -> Potential:
+def inference_potential(model: Model, dtype: torch.dtype, device: torch.device) -> Potential:
     """A copy for inference: the caller's potential keeps its precision, device and gradients."""
     potential = copy.deepcopy(model) if isinstance(model, Potential) else open_model(model)[0]
     return potential.to(device=device, dtype=dtype).eval().requires_grad_(False)

@@ -44,7 +44,11 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_json(path: Path, values: Any) -> None:
     """Write plain values as JSON, with folders that are made if need be."""
-    text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, with folders that are made if need be."""
 
     def write(target: Path) -> None:
         target.write_text(text, encoding="utf-8")

@@ -35,3 +35,7 @@ class DataError(CliffordSTFError, ValueError):
 
 class DownloadError(CliffordSTFError, OSError):
     """A file cannot be fetched: no network, not on the server, or not what was published."""
+
+
+class LimitError(DataError):
+    """A file would cost more memory or time than the limits of reading allow."""

@@ -19,7 +19,7 @@ from cliffordstf.data.ase_structures import without_labels
 from cliffordstf.data.batch import make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, symbol
-from cliffordstf.engine.prediction import Prediction
+from cliffordstf.engine.prediction import Prediction, check_finite
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.host.files import write_atomically
 from cliffordstf.integrations.ase import DTYPES, inference_device
@@ -108,6 +108,7 @@ def predicted(
     for index, frame in enumerate(frames):
         assert frame.atoms is not None
         results = _results(prediction, index, slice(int(ends[index]) - len(frame.structure), int(ends[index])))
+        check_finite(results["energy"], results["forces"], frame.structure.name)
         if dispersion is not None:
             _add(results, dispersion, frame.structure)
         labelled.append(_replaced(frame.atoms, results) if prefix is None else _beside(frame.atoms, results, prefix))

@@ -16,7 +16,7 @@ from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.neighbours import NeighbourList
 from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import FloatArray, Structure
-from cliffordstf.engine.prediction import Prediction
+from cliffordstf.engine.prediction import Prediction, check_finite
 from cliffordstf.errors import ConfigError, StructureError
 from cliffordstf.integrations.dispersion import D3
 from cliffordstf.model.potential import Potential
@@ -197,12 +197,11 @@ class Calculator(AseCalculator):
         return batch
 
     def _check_results(self, structure: Structure) -> None:
-        if not (np.isfinite(self.results["energy"]) and np.isfinite(self.results["forces"]).all()):
+        try:
+            check_finite(self.results["energy"], self.results["forces"], structure.name)
+        except StructureError:
             self.results = {}
-            raise StructureError(
-                f"the potential gives an energy or forces that are not finite numbers for {structure.name}; check the "
-                "structure for atoms that are too close, and the model for damaged weights."
-            )
+            raise
 
 
 def inference_device(device: str | torch.device) -> torch.device:

@@ -55,7 +55,7 @@ def load_checkpoint(
         with safe_open(path, framework="pt") as stream:
             metadata = stream.metadata() or {}
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{path} is not a readable checkpoint ({error}).") from None
     if metadata.get("format") != "cliffordstf checkpoint":
         raise ModelFileError(f"{path} is not a cliffordstf checkpoint.")

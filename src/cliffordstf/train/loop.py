@@ -13,7 +13,7 @@ import torch
 
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
-from cliffordstf.errors import ConfigError
+from cliffordstf.errors import ConfigError, readable
 from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
@@ -93,13 +93,14 @@ class Trainer:
             ModelFileError: It is missing or damaged.
             ConfigError: It is of a model that the config no longer makes, or of other data.
         """
-        state = load_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average)
-        check_model(self.checkpoint, self.potential, state)
-        if not accept_changed_data:
-            check_data(self.checkpoint, state.get("data"), self.data_digests)
-        self.progress = Progress(**state["progress"])
-        self.schedule.restore(state["schedule"])
-        self._judge_again()
+        with readable(self.checkpoint, "checkpoint"):
+            state = load_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average)
+            check_model(self.checkpoint, self.potential, state)
+            if not accept_changed_data:
+                check_data(self.checkpoint, state.get("data"), self.data_digests)
+            self.progress = Progress(**state["progress"])
+            self.schedule.restore(state["schedule"])
+            self._judge_again()
 
     def _judge_again(self) -> None:
         """Take the best score from the history if it is none of these: an older version judged by another error."""

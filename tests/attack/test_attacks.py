@@ -28,8 +28,7 @@ def genuine(request, tmp_path):
 
 
 def test_genuine_files_open_without_a_word(genuine):
-    unlabelled = genuine.target.name in ("SDF", "POSCAR", "CIF", "ASE-LMDB")
-    assert genuine.target.open(genuine.path) in {genuine.target.whole, None if unlabelled else genuine.target.whole}
+    assert genuine.target.open(genuine.path) == genuine.target.whole
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)

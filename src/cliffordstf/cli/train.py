@@ -17,7 +17,7 @@ from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_config, to_yaml
 from cliffordstf.train.explain import commented_config
 from cliffordstf.train.run import RunResult, resume, train
-from cliffordstf.train.run_folder import CONFIG, free_directory, replace_run, run_name
+from cliffordstf.train.run_folder import CONFIG, free_directory, has_content, replace_run, run_name
 
 
 @with_reading_options
@@ -93,7 +93,7 @@ def _directory(config: TrainConfig, out: Path | None, overwrite: bool) -> Callab
 
 
 def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+    return path.is_dir() and not has_content(path)
 
 
 def _with_processes(device: str, console: Console, run: Callable[[Screen], RunResult | None]) -> None:

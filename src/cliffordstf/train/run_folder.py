@@ -26,6 +26,11 @@ def free_directory(base: Path) -> Path:
     return candidate
 
 
+def has_content(directory: Path) -> bool:
+    """Whether a folder holds more than what a run leaves that was killed while it began."""
+    return any(not item.name.startswith(".") for item in directory.iterdir())
+
+
 def replace_run(directory: Path, check_only: bool = False) -> None:
     """Remove the folder of an earlier run, or only look whether it is one.
 
@@ -34,7 +39,7 @@ def replace_run(directory: Path, check_only: bool = False) -> None:
     """
     if not directory.exists():
         return
-    if not directory.is_dir() or (any(directory.iterdir()) and not (directory / CONFIG).is_file()):
+    if not directory.is_dir() or (has_content(directory) and not (directory / CONFIG).is_file()):
         raise ConfigError(f"{directory} is not the folder of a run (no {CONFIG}), so it is not replaced; name another.")
     with held(directory):
         if not check_only:

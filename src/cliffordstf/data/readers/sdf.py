@@ -70,8 +70,8 @@ def _skip_rest(file: Iterable[str], is_only: bool) -> None:
             if not table_ended:
                 break
             return
-        if line.startswith(_TABLE_END):
-            if table_ended:
+        if line.startswith(_TABLE_END) or line.rstrip().endswith(("V2000", "V3000")):
+            if table_ended or not line.startswith(_TABLE_END):
                 raise ValueError(f"it holds two tables without a line {_END} between them")
             table_ended = True
     if not table_ended:

@@ -18,10 +18,11 @@ from cliffordstf.host.budget import USUAL_BUDGET
 from cliffordstf.host.files import write_atomically
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import parse_config
+from cliffordstf.model.domain import PREFIX, Domain
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 UNITS = {"energy": "eV", "length": "Å", "forces": "eV/Å", "stress": "eV/Å³"}
 
 
@@ -66,6 +67,7 @@ def save_model(potential: Potential, path: Path | str, provenance: dict[str, Any
     }
     # Cloned: some families use one weight under two names, which safetensors refuses.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in potential.state_dict().items()}
+    tensors |= {} if potential.domain is None else potential.domain.tensors()
     write_atomically(path, lambda target: save_file(tensors, target, metadata))
     return path
 
@@ -95,12 +97,13 @@ def load_model(path: Path | str) -> tuple[Potential, ModelInfo]:
         dtype = next((t.dtype for name, t in tensors.items() if name.startswith("model.")), torch.float32)
         potential.to(dtype)
         try:
-            potential.load_state_dict(tensors)
+            potential.load_state_dict({n: t for n, t in tensors.items() if not n.startswith(PREFIX)})
         except RuntimeError as error:
             reason = " ".join(str(error).split())[:300]
             raise ModelFileError(
                 f"the weights in {path} do not fit its config; the file is damaged: {reason}"
             ) from None
+        potential.domain = Domain.from_tensors(tensors)
         return potential.eval(), info
 
 
@@ -155,7 +158,7 @@ def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
     """Bring the config of an older format version up to date.
 
     Version 0 called the profile `kind`. Before version 2 radial functions knew nothing of elements, before version 3
-    they took distances as they are.
+    they took distances as they are. Before version 5 there were no statistics of the training set.
     """
     if version < 1 and "kind" in config:
         config = {("profile" if name == "kind" else name): value for name, value in config.items()}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +34,8 @@ from cliffordstf.train.provenance import describe_run, file_digest
 from cliffordstf.train.run_folder import CONFIG, held, replace_run, write_history
 from cliffordstf.train.setup import Setup, prepare
 
+DOMAIN_BATCHES = 200
+"""Batches of the training set whose atoms tell what is like it; more would cost time and change nothing."""
 _NO_LOGGERS: Sequence[RunLogger] = ()
 
 
@@ -247,6 +250,7 @@ def _finish(setup: Setup, directory: Path, progress: Progress, provenance: dict[
         "best_epoch": progress.best_epoch,
         "errors": {name: headline(values) for name, values in metrics.items()},
     }
+    potential.learn_domain(labels.batch for labels in islice(setup.train.batches(plan), DOMAIN_BATCHES))
     save_model(potential, directory / "model.safetensors", provenance)
     report = {"provenance": provenance, "warnings": setup.splits.warnings, **metrics}
     write_json(directory / "metrics.json", report)

@@ -184,7 +184,8 @@ def small_potential() -> nn.Module:
     return build("default/small", ["H", "O"], seed=0, channels=4, hidden=4)
 
 
-def _model(folder: Path) -> Path:
+def write_model(folder: Path) -> Path:
+    """A model file."""
     return save_model(small_potential(), folder / "model.safetensors", {"note": "an attack"})  # type: ignore[arg-type]
 
 
@@ -193,7 +194,8 @@ def _open_model(path: Path) -> int:
     return 1
 
 
-def _checkpoint(folder: Path) -> Path:
+def write_checkpoint(folder: Path) -> Path:
+    """A checkpoint."""
     potential = small_potential()
     optimizer = torch.optim.AdamW(potential.parameters())
     save_checkpoint(folder / "last.ckpt", potential, optimizer, None, {"progress": {"step": 1}, "schedule": {}})
@@ -206,7 +208,8 @@ def _open_checkpoint(path: Path) -> int:
     return 1
 
 
-def _native(folder: Path) -> Path:
+def write_native(folder: Path) -> Path:
+    """An exported model."""
     export_native(small_potential(), folder / "model.cstf")
     return folder / "model.cstf"
 
@@ -219,7 +222,8 @@ def _open_native(path: Path) -> int:
     return 1
 
 
-def _restart(folder: Path) -> Path:
+def write_restart(folder: Path) -> Path:
+    """A restart file of dynamics."""
     random = dict(np.random.default_rng(0).bit_generator.state)
     atoms, zeros = _frames()[0], np.zeros((3, 3))
     settings = {"ensemble": "nvt", "timestep": 0.5}
@@ -262,14 +266,14 @@ TARGETS = [
     Target("mlearn JSON", _mlearn, _structures, FRAMES),
     Target("POSCAR", _poscar, _structures),
     Target("CIF", _cif, _structures),
-    Target("model file", _model, _open_model),
-    Target("checkpoint", _checkpoint, _open_checkpoint),
-    Target("restart file", _restart, _open_restart),
+    Target("model file", write_model, _open_model),
+    Target("checkpoint", write_checkpoint, _open_checkpoint),
+    Target("restart file", write_restart, _open_restart),
     Target("YAML config", _yaml, _open_yaml),
 ]
 """What is attacked; `.cstf` files only where the runtime can be built."""
 if is_available(torch.float32):
-    TARGETS.append(Target("native .cstf", _native, _open_native))
+    TARGETS.append(Target("native .cstf", write_native, _open_native))
 
 
 def outcome(target: Target, path: Path) -> str:

@@ -6,6 +6,7 @@ Nothing of this package is imported here: the hook that builds wheels loads this
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,9 @@ from typing import Self
 
 FLAGS = ("-std=c++17", "-O3", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """No -ffast-math: NaN must stay NaN, and linking with it would flush denormals in the whole process."""
+
+MORE_FLAGS = "CLIFFORDSTF_CXXFLAGS"
+"""Environment variable with further flags, such as those of sanitizers; libraries of wheels are then not used."""
 
 FOLDER = Path(__file__).parent
 """The sources."""
@@ -58,7 +62,7 @@ class BuildError(RuntimeError):
 def prebuilt_library(precision: str) -> Path | None:
     """The library of a wheel for this processor and these sources, if there is one."""
     folder = FOLDER / PREBUILT
-    if not folder.is_dir():
+    if not folder.is_dir() or _more_flags():
         return None
     flags = set(_processor().split())
     for level, needed in AHEAD.items():
@@ -129,13 +133,13 @@ def build(
         folder = Path(name)
         for file, content in _sources().items():
             (folder / file).write_bytes(content)
-        flags = [*FLAGS, *(_native_flag(compiler, folder) if machine is None else machine)]
+        flags = [*FLAGS, *(_native_flag(compiler, folder) if machine is None else machine), *_more_flags()]
         files = [file for file in _sources() if file.endswith(".cpp") and file != INTERFACE]
         jobs = {f"{file}.{p}.o": [file, *PRECISIONS[p]] for file in files for p in precisions}
         missing = [OTHERS[p] for p in precisions] if len(precisions) == 1 else []
         jobs["interface.o"] = [INTERFACE, *missing]
         _compile(compiler, flags, jobs, folder)
-        _check(*_run([compiler, "-shared", *jobs, *link, "-o", "kernels.so"], folder))
+        _check(*_run([compiler, "-shared", *jobs, *link, *_more_flags(), "-o", "kernels.so"], folder))
         seal(folder / "kernels.so")
         # A rename is atomic: two processes that build at once both end up with a whole file.
         os.replace(folder / "kernels.so", target)
@@ -227,8 +231,12 @@ def _sources_digest() -> str:
 def digest_of(compiler: str) -> str:
     """What the machine code depends on: sources, compiler, processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    text = "|".join([_sources_digest(), version, _processor(), platform.machine()])
+    text = "|".join([_sources_digest(), version, _processor(), platform.machine(), *_more_flags()])
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _more_flags() -> list[str]:
+    return shlex.split(os.environ.get(MORE_FLAGS, ""))
 
 
 @cache

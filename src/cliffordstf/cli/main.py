@@ -1,6 +1,9 @@
 """The `cliffordstf` command."""
 
+import contextlib
+import errno
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -68,5 +71,19 @@ def run() -> None:
     try:
         app()
     except CliffordSTFError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error))
+    except OSError as error:  # a disk that is full, a folder that may not be read: nothing that a traceback explains
+        if error.errno not in _DISK:
+            raise
+        _fail(f"{error.filename or 'a file'}: {error.strerror}; check the folder and the disk.")
+    except MemoryError:
+        _fail("the memory does not suffice; take smaller batches or fewer structures at a time.")
+
+
+_DISK = {getattr(errno, name) for name in ("ENOSPC", "EROFS", "EACCES", "EPERM", "EIO", "EFBIG", "EDQUOT", "ENOTDIR")}
+
+
+def _fail(reason: str) -> NoReturn:
+    with contextlib.suppress(OSError):  # standard error may lie on the disk that is full
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(reason)}", highlight=False, soft_wrap=True)
+    sys.exit(2)

@@ -19,7 +19,7 @@ from cliffordstf.data.ase_structures import without_labels
 from cliffordstf.data.batch import make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, symbol
-from cliffordstf.engine.prediction import Prediction
+from cliffordstf.engine.prediction import Prediction, check_finite
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.host.files import write_atomically
 from cliffordstf.integrations.ase import DTYPES, inference_device
@@ -44,12 +44,17 @@ def predict(
         int, typer.Option(min=1, help="Structures evaluated at once have up to this many atoms.")
     ] = 512,
     d3: Dispersion = None,
+    extrapolation: Annotated[
+        bool,
+        typer.Option("--extrapolation", help="Also write how far each atom is from the training set; 1 is its edge."),
+    ] = False,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
 ) -> None:
     """Write energies (eV), forces (eV/Å) and stress (eV/Å³) of all structures, replacing labels without --prefix.
 
-    An ensemble (--add-model) writes mean values, and their spread as energy_std and forces_std.
+    An ensemble (--add-model) writes mean values, and their spread as energy_std and forces_std. With --extrapolation
+    each atom has its distance from the training set: above 1 it is like none of it, and the numbers mean little.
     """
     console = Console(soft_wrap=True)
     names, overrides = split_arguments(files)
@@ -66,7 +71,7 @@ def predict(
         with Progress(console=Console(stderr=True), transient=True) as progress, target.open("w") as stream:
             task = progress.add_task("predicting", total=len(frames))
             for part in batches([frame.structure for frame in frames], atoms_per_batch):
-                write(stream, predicted(potential, frames[part], prefix, dispersion), format="extxyz")
+                write(stream, predicted(potential, frames[part], prefix, dispersion, extrapolation), format="extxyz")
                 progress.advance(task, part.stop - part.start)
 
     write_atomically(out, write_to)
@@ -90,7 +95,11 @@ def batches(structures: Sequence[Structure], most_atoms: int) -> Iterator[slice]
 
 
 def predicted(
-    potential: Potential | Ensemble, frames: Sequence[Frame], prefix: str | None = None, dispersion: D3 | None = None
+    potential: Potential | Ensemble,
+    frames: Sequence[Frame],
+    prefix: str | None = None,
+    dispersion: D3 | None = None,
+    extrapolation: bool = False,
 ) -> list[Atoms]:
     """Structures with the results of a potential.
 
@@ -99,15 +108,29 @@ def predicted(
         frames: With `atoms`.
         prefix: Of the names of results, which then stand beside everything that was there; None replaces labels.
         dispersion: Is added.
+        extrapolation: Add the distance of every atom from the training set.
+
+    Raises:
+        ConfigError: That is not known of the model.
     """
     batch = make_batch([frame.structure for frame in frames], potential.cutoff)
     batch = batch.to(potential.species_of_number.device)
     prediction = potential(batch, stress=bool((batch.volumes() > 0).any()))
+    distances = potential.extrapolation(batch) if extrapolation else None
+    if extrapolation and distances is None:
+        raise ConfigError(
+            "the model file has no statistics of its training set, so --extrapolation has nothing to go by; train it "
+            "with this version."
+        )
     ends = np.cumsum([len(frame.structure) for frame in frames])
     labelled = []
     for index, frame in enumerate(frames):
         assert frame.atoms is not None
-        results = _results(prediction, index, slice(int(ends[index]) - len(frame.structure), int(ends[index])))
+        atoms = slice(int(ends[index]) - len(frame.structure), int(ends[index]))
+        results = _results(prediction, index, atoms)
+        check_finite(results["energy"], results["forces"], frame.structure.name)
+        if distances is not None:
+            results["extrapolation"] = distances[atoms].numpy()
         if dispersion is not None:
             _add(results, dispersion, frame.structure)
         labelled.append(_replaced(frame.atoms, results) if prefix is None else _beside(frame.atoms, results, prefix))
@@ -138,7 +161,7 @@ def _add(results: dict[str, Any], dispersion: D3, structure: Structure) -> None:
 
 def _replaced(atoms: Atoms, results: dict[str, Any]) -> Atoms:
     clean = without_labels(atoms)
-    spread = {name: value for name, value in results.items() if name.endswith("_std")}
+    spread = {name: value for name, value in results.items() if name.endswith(("_std", "extrapolation"))}
     clean.calc = SinglePointCalculator(clean, **{name: value for name, value in results.items() if name not in spread})
     return _with(clean, spread, "")
 
@@ -151,7 +174,7 @@ def _beside(atoms: Atoms, results: dict[str, Any], prefix: str) -> Atoms:
 
 def _with(atoms: Atoms, values: dict[str, Any], prefix: str) -> Atoms:
     for name, value in values.items():
-        (atoms.arrays if name.startswith("forces") else atoms.info)[prefix + name] = value
+        (atoms.arrays if name.startswith(("forces", "extrapolation")) else atoms.info)[prefix + name] = value
     return atoms
 
 

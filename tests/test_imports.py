@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "screening": MODELS | {"integrations", "simulate"},
     "generate": TOOLS | {"data", "simulate"},
     "train": TRAINING - {"train"},
-    "report": TRAINING,
+    "report": TRAINING | {"simulate"},
     "bench": TRAINING | {"integrations", "report", "screening", "simulate", "verify"},
 }
 """What each room may import beside itself. `api`, `cli` and the package's front stand on top and may import all."""

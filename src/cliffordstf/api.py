@@ -21,8 +21,9 @@ from cliffordstf.options import parse_options
 from cliffordstf.train.config import TrainConfig, load_config, merged, nested, option_hint
 from cliffordstf.train.evaluate import evaluate as run_evaluation
 from cliffordstf.train.metrics import compute_metrics
-from cliffordstf.train.run import RunResult, free_directory, replace_run, run_name
+from cliffordstf.train.run import RunResult
 from cliffordstf.train.run import train as run_training
+from cliffordstf.train.run_folder import free_directory, replace_run, run_name
 
 if TYPE_CHECKING:
     from ase import Atoms

@@ -4,9 +4,35 @@ Every message is one sentence that says what is wrong, where, and what to do abo
 without a traceback.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class CliffordSTFError(Exception):
     """Base class of every error that this package raises on purpose."""
+
+
+@contextmanager
+def readable(path: object, kind: str, error: "type[CliffordSTFError] | None" = None) -> Iterator[None]:
+    """Turn whatever a damaged file makes libraries raise into one sentence.
+
+    Args:
+        path: Of the file.
+        kind: What it should be, for example `model file`.
+        error: Class of the error; ModelFileError by default.
+
+    Raises:
+        CliffordSTFError: In place of any other exception; our own pass through.
+    """
+    try:
+        yield
+    except CliffordSTFError:
+        raise
+    except Exception as found:
+        detail = " ".join(str(found).split())[:300]
+        raise (error or ModelFileError)(
+            f"{path} is not a readable {kind} ({type(found).__name__}: {detail}); copy or write it again."
+        ) from found
 
 
 class StructureError(CliffordSTFError, ValueError):
@@ -35,3 +61,7 @@ class DataError(CliffordSTFError, ValueError):
 
 class DownloadError(CliffordSTFError, OSError):
     """A file cannot be fetched: no network, not on the server, or not what was published."""
+
+
+class LimitError(DataError):
+    """A file would cost more memory or time than the limits of reading allow."""

@@ -12,7 +12,7 @@ from ase.constraints import FixAtoms
 from ase.io import read
 
 import cliffordstf
-from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.errors import ConfigError, FileWriteError
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.model.file import load_model
 from cliffordstf.model.shipped import resolve
@@ -313,7 +313,7 @@ def test_files_are_closed_and_bad_paths_are_errors(potential, tmp_path):
     (tmp_path / "file").write_text("")
     for name in ("log", "trajectory"):
         target = tmp_path / "file" / "out.extxyz"
-        with pytest.raises(DataError, match="cannot write"):
+        with pytest.raises(FileWriteError, match="cannot write"):
             run_md(molecule("H2O"), Calculator(potential), MDSettings(steps=1, **{name: target}))
     gc.collect()  # An open file would warn here, and warnings are errors.
 

@@ -26,7 +26,8 @@ from cliffordstf.model.file import load_model
 from cliffordstf.model.output import ModelOutput
 from cliffordstf.train.config import load_config
 from cliffordstf.train.progress import DivergedError
-from cliffordstf.train.run import Silence, free_directory, resume, train
+from cliffordstf.train.run import Silence, resume, train
+from cliffordstf.train.run_folder import free_directory
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -224,7 +225,7 @@ def test_without_validation_the_last_weights_count(options, tmp_path):
 def test_kill_nine_at_random_moments(options, tmp_path):
     """SIGKILL whenever it comes: the resumed run ends with the weights of the uninterrupted one."""
     wanted = int(os.environ.get("CLIFFORDSTF_TEST_KILLS", "3"))
-    extra = [*options[1:], f"epochs={10 * wanted}", "checkpoint_minutes=0.0002", "validate_every=7"]
+    extra = [*options[1:], f"epochs={40 * wanted}", "checkpoint_minutes=0.0002", "validate_every=7"]
     train(load_config(None, [options[0], *extra]), tmp_path / "whole")
     target = tmp_path / "killed"
     checkpoint = target / "last.ckpt"

@@ -11,6 +11,7 @@ from rich.table import Table
 from cliffordstf.bench.jobs.sweep import read_results, write_result
 from cliffordstf.bench.speed.against.comparison import MODELS, AgainstSettings, compare
 from cliffordstf.bench.speed.against.comparison_table import against_table
+from cliffordstf.bench.speed.engines.lammps_study import LammpsSettings, lammps_table, run_lammps_study
 from cliffordstf.bench.speed.speed_study import BOXES, FLAGSHIP, SpeedSettings, run_speed
 from cliffordstf.bench.speed.speed_tables import number_text, training_order
 from cliffordstf.bench.tables.all_tables import all_tables
@@ -82,6 +83,28 @@ def speed(
     console.print(speed_table(results))
     if json_file is not None:
         console.print(f"written to {json_file}")
+
+
+@bench_app.command()
+def lammps(
+    model: Annotated[str, typer.Option(help="Preset of the default profile; untrained.")] = "default",
+    sizes: Annotated[str, typer.Option(help="Atoms of boxes of copper, separated by commas.")] = "1000,10000,100000",
+    ranks: Annotated[str, typer.Option(help="Numbers of MPI processes, separated by commas.")] = "1,2",
+    repetitions: Annotated[int, typer.Option(min=3, help="Rounds of interleaved measurements.")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the results to this file.")] = None,
+) -> None:
+    """Time dynamics with LAMMPS and ASE side by side: a molecule, boxes, several ranks, potentials of LAMMPS."""
+    settings = LammpsSettings(model, _counts("--sizes", sizes), _counts("--ranks", ranks), repetitions)
+    console = Console()
+    results = run_lammps_study(settings, lambda text: console.print(text, highlight=False))
+    _write(results, json_file)
+    console.print(lammps_table(results).rich())
+
+
+def _counts(option: str, text: str) -> tuple[int, ...]:
+    if not all(name.isdigit() and int(name) for name in names_in(text)):
+        raise ConfigError(f"{option} {text} must be whole numbers separated by commas, for example 1,2.")
+    return tuple(int(name) for name in names_in(text))
 
 
 def _compare(checkout: Path, settings: AgainstSettings, json_file: Path | None) -> None:

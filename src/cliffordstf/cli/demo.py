@@ -17,7 +17,8 @@ from cliffordstf.report import write_report, write_summary_png
 from cliffordstf.simulate.md import run_md
 from cliffordstf.simulate.settings import MDResult, MDSettings
 from cliffordstf.train.config import TrainConfig, load_config
-from cliffordstf.train.run import RunResult, free_directory, train
+from cliffordstf.train.run import RunResult, train
+from cliffordstf.train.run_folder import free_directory
 
 TRAIN_FRAMES, TEST_FRAMES = 420, 150
 MODELS: dict[str, dict[str, Any]] = {

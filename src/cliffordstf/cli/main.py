@@ -1,6 +1,9 @@
 """The `cliffordstf` command."""
 
+import contextlib
+import errno
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -19,10 +22,12 @@ from cliffordstf.cli.evaluate import eval_command
 from cliffordstf.cli.export import export
 from cliffordstf.cli.generate import generate
 from cliffordstf.cli.hints import TrainCommand
+from cliffordstf.cli.lammps import lammps_app
 from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
 from cliffordstf.cli.predict import predict
 from cliffordstf.cli.presets import presets
+from cliffordstf.cli.properties import properties
 from cliffordstf.cli.relax import relax
 from cliffordstf.cli.train import train_command
 from cliffordstf.cli.verify import verify
@@ -50,9 +55,11 @@ app.command("eval")(eval_command)
 app.command()(predict)
 app.command()(relax)
 app.command()(md)
+app.command()(properties)
 app.add_typer(data_app, name="data")
 app.command()(generate)
 app.command()(export)
+app.add_typer(lammps_app, name="lammps")
 app.command()(models)
 app.command()(presets)
 app.command()(demo)
@@ -66,5 +73,19 @@ def run() -> None:
     try:
         app()
     except CliffordSTFError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error))
+    except OSError as error:  # a disk that is full, a folder that may not be read: nothing that a traceback explains
+        if error.errno not in _DISK:
+            raise
+        _fail(f"{error.filename or 'a file'}: {error.strerror}; check the folder and the disk.")
+    except MemoryError:
+        _fail("the memory does not suffice; take smaller batches or fewer structures at a time.")
+
+
+_DISK = {getattr(errno, name) for name in ("ENOSPC", "EROFS", "EACCES", "EPERM", "EIO", "EFBIG", "EDQUOT", "ENOTDIR")}
+
+
+def _fail(reason: str) -> NoReturn:
+    with contextlib.suppress(OSError):  # standard error may lie on the disk that is full
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(reason)}", highlight=False, soft_wrap=True)
+    sys.exit(2)

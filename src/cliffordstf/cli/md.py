@@ -45,6 +45,10 @@ def md(
     max_force_std: Annotated[
         float | None, typer.Option(help="Stop when the standard deviation of the ensemble passes this, eV/Å.")
     ] = None,
+    max_extrapolation: Annotated[
+        float | None,
+        typer.Option(help="Stop when an atom is this far from the training set; 1 is its edge."),
+    ] = None,
     index: Annotated[int, typer.Option(help="Which structure of FILE; -1 is the last.")] = -1,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
@@ -65,7 +69,7 @@ def md(
         log=log,
         restart=restart,
         resume=resume,
-        guards=Guards(max_force=max_force, max_force_std=max_force_std),
+        guards=Guards(max_force=max_force, max_force_std=max_force_std, max_extrapolation=max_extrapolation),
     )
     if not (resume or overwrite):
         _refuse_to_overwrite(trajectory, log, restart)

@@ -43,6 +43,10 @@ def predict(
         int, typer.Option(min=1, help="Structures evaluated at once have up to this many atoms.")
     ] = 512,
     d3: Dispersion = None,
+    extrapolation: Annotated[
+        bool,
+        typer.Option("--extrapolation", help="Also write how far each atom is from the training set; 1 is its edge."),
+    ] = False,
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision of the model.")] = "float64",
     device: Annotated[str, typer.Option(help="For example cpu or cuda.")] = "cpu",
     shard_size: ShardSize = SHARD_SIZE,
@@ -53,15 +57,16 @@ def predict(
 ) -> None:
     """Write energies (eV), forces (eV/Å) and stress (eV/Å³) of all structures, replacing labels without --prefix.
 
-    An ensemble (--add-model) writes mean values, and their spread as energy_std and forces_std. Files may be larger
-    than memory; the same command continues where an earlier one ended.
+    An ensemble (--add-model) writes mean values, and their spread as energy_std and forces_std. With --extrapolation
+    each atom has its distance from the training set: above 1 it is like none of it, and the numbers mean little. Files
+    may be larger than memory; the same command continues where an earlier one ended.
     """
     console = Console(soft_wrap=True)
     names, overrides = split_arguments(files)
     if not names:
         raise ConfigError("give at least one file with structures.")
     spread = Spread(work, workers, slurm, ray)
-    task = PredictTask((model, *(add_model or [])), prefix, d3, atoms_per_batch, dtype, device)
+    task = PredictTask((model, *(add_model or [])), prefix, d3, atoms_per_batch, dtype, device, extrapolation)
     options = read_options(reading or {}, overrides)
     plan = Plan(task, tuple(names), options, shard_size, out, spread.folder(out), table)
     if prefix is not None and plan.writes_shards:

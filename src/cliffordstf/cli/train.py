@@ -16,7 +16,8 @@ from cliffordstf.report import ReportInputs, ReportSection, write_report, write_
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_config, to_yaml
 from cliffordstf.train.explain import commented_config
-from cliffordstf.train.run import CONFIG, RunResult, free_directory, replace_run, resume, run_name, train
+from cliffordstf.train.run import RunResult, resume, train
+from cliffordstf.train.run_folder import CONFIG, free_directory, has_content, replace_run, run_name
 
 
 @with_reading_options
@@ -37,6 +38,9 @@ def train_command(
     budget: Annotated[str | None, typer.Option(help="Training time, e.g. 20min.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Number of epochs.")] = None,
     resume_from: Annotated[Path | None, typer.Option("--resume", help="Continue the run in this folder.")] = None,
+    accept_changed_data: Annotated[
+        bool, typer.Option("--accept-changed-data", help="Continue although the data are not those of the run.")
+    ] = False,
     show_config: Annotated[
         bool, typer.Option("--show-config", help="Print every option with its value, say what was chosen, and stop.")
     ] = False,
@@ -51,8 +55,14 @@ def train_command(
         if sources or out is not None or test or valid or overwrite or reading:
             raise ConfigError("--resume goes on with a run as it was; only --budget and --epochs can be changed.")
         device = load_config(resume_from / CONFIG, []).device
-        _with_processes(device, console, lambda screen: resume(resume_from, screen, budget=budget, epochs=epochs))
+        _with_processes(
+            device,
+            console,
+            lambda screen: resume(resume_from, screen, None, accept_changed_data, budget=budget, epochs=epochs),
+        )
         return
+    if accept_changed_data:
+        raise ConfigError("--accept-changed-data is about a run that is continued; give --resume FOLDER.")
     files, overrides = split_arguments(sources or [])
     if show_config and not files:
         config = _config(["structures.extxyz"], overrides, reading or {}, budget, epochs, valid, test)
@@ -83,7 +93,7 @@ def _directory(config: TrainConfig, out: Path | None, overwrite: bool) -> Callab
 
 
 def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+    return path.is_dir() and not has_content(path)
 
 
 def _with_processes(device: str, console: Console, run: Callable[[Screen], RunResult | None]) -> None:

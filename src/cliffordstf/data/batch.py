@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cliffordstf.algebra.repulsion import floored_vectors
 from cliffordstf.data.neighbours import NeighbourList, neighbour_list
-from cliffordstf.data.structure import Structure, as_structure
+from cliffordstf.data.structure import IntArray, Structure, as_structure
 from cliffordstf.errors import StructureError
 from cliffordstf.graph import EdgeIndex
 
@@ -133,11 +133,10 @@ def make_batch(
     lists = neighbour_lists or [neighbour_list(structure, cutoff) for structure in checked]
     counts = np.array([len(structure) for structure in checked])
     starts = np.concatenate([[0], np.cumsum(counts)])
-    receivers = np.concatenate([edges.receivers + start for edges, start in zip(lists, starts, strict=False)])
-    senders = np.concatenate([edges.senders + start for edges, start in zip(lists, starts, strict=False)])
-    firsts = np.cumsum([0, *(len(edges.senders) for edges in lists)])
-    reverse = np.concatenate([edges.reverse + first for edges, first in zip(lists, firsts, strict=False)])
-    shifts = np.concatenate([edges.shifts for edges in lists])
+    receivers = _joined([edges.receivers for edges in lists], starts)
+    senders = _joined([edges.senders for edges in lists], starts)
+    reverse = _joined([edges.reverse for edges in lists], np.cumsum([0, *(len(edges.senders) for edges in lists)]))
+    shifts = lists[0].shifts if len(lists) == 1 else np.concatenate([edges.shifts for edges in lists])
     numbers = np.concatenate([structure.numbers for structure in checked])
     return Batch(
         numbers=torch.from_numpy(numbers),
@@ -153,8 +152,15 @@ def make_batch(
         ),
         shifts=torch.from_numpy(shifts.astype(np.float64)),
         size=len(checked),
-        periodic=bool(shifts.any()),
+        periodic=any(edges.cross for edges in lists),
         elements=tuple(int(number) for number in np.unique(numbers)),
         names=tuple(structure.name for structure in checked),
         cutoff=cutoff,
     )
+
+
+def _joined(indices: Sequence[IntArray], firsts: IntArray) -> IntArray:
+    """Indices of one structure after the other, each counted on from its first; those of one alone are not copied."""
+    if len(indices) == 1:
+        return indices[0]
+    return np.concatenate([part + first for part, first in zip(indices, firsts, strict=False)])

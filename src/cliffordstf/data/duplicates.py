@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.neighbours import edge_vectors, neighbour_list
+from cliffordstf.data.neighbours import edge_lengths, neighbour_list
 from cliffordstf.data.structure import FloatArray, Structure
 
 SAME = 1e-4
@@ -82,7 +82,7 @@ def _sums(structure: Structure, is_element: FloatArray) -> FloatArray:
 
 def _periodic_sums(structure: Structure, is_element: FloatArray) -> FloatArray:
     edges = neighbour_list(structure, REACH, check=False)
-    distances = np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
+    distances = edge_lengths(structure.positions, structure.cell, edges)
     terms = (REACH * (1 - (distances / REACH) ** 2) ** 3, (REACH - distances) ** 2 * distances / REACH)
     count = len(structure)
     # Element by element: many times as fast as adding up rows of a matrix.

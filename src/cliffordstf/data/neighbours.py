@@ -23,6 +23,9 @@ except ImportError:  # pragma: no cover - exercised by the fallback test through
 
 logger = logging.getLogger(__name__)
 
+STRETCH = 4096
+"""Edges whose vectors are in memory at once: few enough for a cache, and for memory that is used again."""
+
 SHORTEST_DISTANCE = 1e-3
 """Å; atoms closer than this are taken for a mistake in the file."""
 
@@ -83,6 +86,7 @@ def neighbour_list(
     Raises:
         StructureError: Two atoms sit on the same spot.
     """
+    _check_density(structure, cutoff)
     backend = backend or ("vesin" if vesin is not None else "torch")
     find = {"vesin": _by_vesin, "torch": _by_torch}[backend]
     receivers, senders, shifts = find(structure, cutoff)
@@ -91,6 +95,34 @@ def neighbour_list(
     if check:
         _check_distances(structure, edges)
     return edges
+
+
+MOST_IMAGES = 100_000
+"""Copies of a cell within the cutoff; one atom in a cell of 0.4 Å and a cutoff of 6 Å have 30,000."""
+DENSEST = 20.0
+"""Atoms per Å³. Hydrogen in the middle of Jupiter has about 1."""
+
+
+def _check_density(structure: Structure, cutoff: float) -> None:
+    """Refuse what would take hours and all memory: a cell that is nearly flat, atoms heaped on a spot.
+
+    Raises:
+        StructureError: There would be too many neighbours.
+    """
+    images = 1.0
+    if structure.pbc.any():
+        heights = 1 / np.linalg.norm(np.linalg.inv(structure.full_cell()), axis=0)
+        images = float(np.prod(2 * np.ceil(cutoff / heights[structure.pbc]) + 1))
+    extent = np.ptp(structure.positions, axis=0) + 1.0
+    if structure.pbc.all():
+        room = max(abs(float(np.linalg.det(structure.cell))), 1e-12)
+    else:
+        room = float(np.prod(np.maximum(extent, np.abs(structure.cell).sum(axis=0) * structure.pbc)))
+    if images > MOST_IMAGES or len(structure) > DENSEST * room:
+        raise StructureError(
+            f"{structure.name} has {len(structure) / room:.3g} atoms per Å³, or a cell with {images:.3g} copies within "
+            f"{cutoff:g} Å; no matter is as dense, check the lattice and the unit of length."
+        )
 
 
 def _by_vesin(structure: Structure, cutoff: float) -> tuple[IntArray, IntArray, IntArray]:
@@ -131,8 +163,7 @@ def _by_torch(structure: Structure, cutoff: float) -> tuple[IntArray, IntArray, 
 def _check_distances(structure: Structure, edges: NeighbourList) -> None:
     if len(edges.senders) == 0:
         return
-    vectors = edge_vectors(structure.positions, structure.cell, edges)
-    distances = np.linalg.norm(vectors, axis=1)
+    distances = edge_lengths(structure.positions, structure.cell, edges)
     closest = int(distances.argmin())
     if distances[closest] < SHORTEST_DISTANCE:
         i, j = int(edges.receivers[closest]), int(edges.senders[closest])
@@ -143,9 +174,21 @@ def _check_distances(structure: Structure, edges: NeighbourList) -> None:
         )
 
 
-def edge_vectors(positions: FloatArray, cell: FloatArray, edges: NeighbourList) -> FloatArray:
-    """Vectors from receivers to senders, Å, (edges, 3)."""
-    result: FloatArray = positions[edges.senders] - positions[edges.receivers]
+def edge_vectors(
+    positions: FloatArray, cell: FloatArray, edges: NeighbourList, part: slice = slice(None)
+) -> FloatArray:
+    """Vectors from receivers to senders, Å, (edges, 3), of all edges or a part."""
+    result: FloatArray = positions[edges.senders[part]] - positions[edges.receivers[part]]
     if edges.cross:
-        result += edges.shifts @ cell
+        result += edges.shifts[part] @ cell
     return result
+
+
+def edge_lengths(positions: FloatArray, cell: FloatArray, edges: NeighbourList) -> FloatArray:
+    """Lengths of the vectors from receivers to senders, Å, (edges,)."""
+    lengths = np.empty(len(edges.senders))
+    for start in range(0, len(lengths), STRETCH):
+        part = slice(start, start + STRETCH)
+        vectors = edge_vectors(positions, cell, edges, part)
+        np.einsum("ei,ei->e", vectors, vectors, out=lengths[part])
+    return np.sqrt(lengths, out=lengths)

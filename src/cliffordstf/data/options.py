@@ -1,10 +1,31 @@
 """How structures are read: the one set of options that every command which reads structures takes."""
 
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from cliffordstf.data.stress_order import parse_stress_order
 from cliffordstf.data.units import AUTO, LabelKeys, Units
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 from cliffordstf.options import Options
+
+
+class ReadLimits(Options):
+    """What reading one file may cost; files that cost more are damaged or hostile, or the limits are to be raised.
+
+    Example:
+        >>> ReadLimits(gigabytes=200).budget().gigabytes
+        200.0
+    """
+
+    gigabytes: PositiveFloat = Field(
+        USUAL_BUDGET.gigabytes, description="Memory that the content of a file may take, GB."
+    )
+    atoms: PositiveInt = Field(USUAL_BUDGET.atoms, description="Atoms in all structures of a file.")
+    seconds: PositiveFloat = Field(USUAL_BUDGET.seconds, description="Time to read a file, s.")
+    depth: PositiveInt = Field(USUAL_BUDGET.depth, description="Levels of nesting in a file.")
+
+    def budget(self) -> Budget:
+        """As the readers take it."""
+        return Budget(**self.model_dump())
 
 
 class ReadOptions(Options):
@@ -46,6 +67,7 @@ class ReadOptions(Options):
     free_atoms_only: bool = Field(
         False, description="Learn and measure forces on atoms that are free to move only; needs data that mark them."
     )
+    limits: ReadLimits = Field(ReadLimits(), description="What reading one file may cost.")
     limit: PositiveInt | None = Field(None, description="Read at most this many structures of each set.")
 
     @field_validator("stress_order")

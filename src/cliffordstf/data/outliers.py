@@ -9,7 +9,7 @@ from ase.data import covalent_radii
 
 from cliffordstf.data.composition import fit_composition
 from cliffordstf.data.frame import Frame
-from cliffordstf.data.neighbours import edge_vectors, neighbour_list
+from cliffordstf.data.neighbours import edge_lengths, neighbour_list
 from cliffordstf.data.structure import FloatArray, Structure, formula, symbol
 
 LARGEST_FORCE = 50.0
@@ -90,7 +90,7 @@ def _closest(structure: Structure, best: float | None) -> tuple[float, int, int]
     for cutoff in (2.0, 4.0, 8.0) if best is None else (max(best, largest),):
         edges = neighbour_list(structure, max(cutoff, largest), check=False)
         if len(edges.senders):
-            lengths = np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
+            lengths = edge_lengths(structure.positions, structure.cell, edges)
             radii = covalent_radii[structure.numbers]
             limits = CLOSE * (radii[edges.receivers] + radii[edges.senders])
             is_close = lengths < limits
@@ -180,7 +180,7 @@ def shortest_by_pair(frames: Sequence[Frame]) -> dict[tuple[int, int], float]:
     for frame in frames:
         numbers = frame.structure.numbers
         edges = neighbour_list(frame.structure, 4 * float(covalent_radii[numbers].max()), check=False)
-        lengths = np.linalg.norm(edge_vectors(frame.structure.positions, frame.structure.cell, edges), axis=1)
+        lengths = edge_lengths(frame.structure.positions, frame.structure.cell, edges)
         ends = np.sort(np.stack([numbers[edges.receivers], numbers[edges.senders]], axis=1), axis=1)
         kinds, places = np.unique(ends, axis=0, return_inverse=True)
         shortest = np.full(len(kinds), np.inf)

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cliffordstf.data.neighbours import NeighbourList, edge_vectors, neighbour_list
+from cliffordstf.data.neighbours import NeighbourList, edge_lengths, neighbour_list
 from cliffordstf.data.structure import FloatArray, Structure
 from cliffordstf.errors import ConfigError
 
@@ -51,8 +51,7 @@ class SkinList:
             self._candidates = neighbour_list(structure, self.cutoff + self.skin)
             self._built_for = structure
             self.builds += 1
-        vectors = edge_vectors(structure.positions, structure.cell, self._candidates)
-        self._distances = np.sqrt(np.einsum("ei,ei->e", vectors, vectors))
+        self._distances = edge_lengths(structure.positions, structure.cell, self._candidates)
         self.seconds += time.perf_counter() - start
 
     def within(self, cutoff: float) -> NeighbourList:

@@ -11,7 +11,8 @@ from cliffordstf.engine.prediction import Wrapped
 from cliffordstf.engine.schedule import make_schedule, to_bytes, why_not_exported
 from cliffordstf.errors import ConfigError
 from cliffordstf.host.files import write_atomically
-from cliffordstf.kernels.native.build import FOLDER, BuildError, build_shared
+from cliffordstf.kernels.native.build import FOLDER, BuildError
+from cliffordstf.kernels.native.built import build_shared
 
 HEADER, LIBRARY = "cliffordstf.h", "libcliffordstf.so"
 

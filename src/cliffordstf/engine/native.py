@@ -21,7 +21,7 @@ KEEP = 4e9
 """Bytes that may be kept between the way forward and back, at most half of what is free; beyond that values are made
 again on the way back, for a fifth more time."""
 
-LARGE = 2048
+LARGE = 512
 """Atoms from which on it matters how much memory is free."""
 
 

@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cliffordstf.data.batch import Batch
+from cliffordstf.data.structure import FloatArray
+from cliffordstf.errors import StructureError
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,24 @@ class Prediction:
     stress: Tensor | None = None
     energy_std: Tensor | None = None
     forces_std: Tensor | None = None
+
+
+def check_finite(energy: float, forces: FloatArray, name: str) -> None:
+    """Refuse a prediction that is not a number.
+
+    Args:
+        energy: eV.
+        forces: eV/Å, (atoms, 3).
+        name: Of the structure.
+
+    Raises:
+        StructureError: Something is NaN or infinite.
+    """
+    if not (np.isfinite(energy) and np.isfinite(forces).all()):
+        raise StructureError(
+            f"the potential gives an energy or forces that are not finite numbers for {name}; check the "
+            "structure for atoms that are too close, and the model for damaged weights."
+        )
 
 
 class ReferenceEnergies(Protocol):

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
@@ -39,13 +39,35 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except (OSError, SafetensorError) as error:  # safetensors reports a full disk as an error of its own
-        reason = getattr(error, "strerror", None) or error
-        raise FileWriteError(f"cannot write {path}: {reason}; check the folder and the disk.") from error
+        raise not_written(path, error) from error
+
+
+def opened(path: Path, mode: str = "a") -> IO[str]:
+    """Open a text file that grows line by line, in UTF-8, with folders that are made if need be.
+
+    Raises:
+        FileWriteError: It cannot be opened.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open(mode, newline="", encoding="utf-8")
+    except OSError as error:
+        raise not_written(path, error) from error
+
+
+def not_written(path: Path, error: Exception) -> FileWriteError:
+    """The error about a file that cannot be written, from what the system reported."""
+    reason = getattr(error, "strerror", None) or error
+    return FileWriteError(f"cannot write {path}: {reason}; check the folder and the disk.")
 
 
 def write_json(path: Path, values: Any) -> None:
     """Write plain values as JSON, with folders that are made if need be."""
-    text = json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, with folders that are made if need be."""
 
     def write(target: Path) -> None:
         target.write_text(text, encoding="utf-8")
@@ -58,12 +80,14 @@ def lock(path: Path) -> Iterator[bool]:
     """Hold a lock that the system drops with its process; False if another process has it.
 
     The file names its last holder, see `last_holder`.
+
+    Raises:
+        FileWriteError: The folder cannot be written to.
     """
     if fcntl is None:
         yield True
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as stream:
+    with opened(path, "a") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -16,7 +16,7 @@ from cliffordstf.data.batch import Batch, make_batch
 from cliffordstf.data.neighbours import NeighbourList
 from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import FloatArray, Structure
-from cliffordstf.engine.prediction import Prediction
+from cliffordstf.engine.prediction import Prediction, check_finite
 from cliffordstf.errors import ConfigError, StructureError
 from cliffordstf.integrations.dispersion import D3
 from cliffordstf.model.potential import Potential
@@ -53,7 +53,7 @@ class Calculator(AseCalculator):
         (9, 3)
     """
 
-    implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]  # noqa: RUF012 - as ASE has it
+    implemented_properties = ["energy", "free_energy", "forces", "stress", "energies", "extrapolation"]  # noqa: RUF012 - as ASE has it
     nolabel = True
 
     def __init__(
@@ -71,7 +71,7 @@ class Calculator(AseCalculator):
         if dtype not in DTYPES:
             raise ConfigError(f"dtype={dtype!r} is not supported by the calculator; choose 'float64' or 'float32'.")
         self.device = inference_device(device)
-        self.potentials = [_prepared(member, DTYPES[dtype], self.device) for member in members]
+        self.potentials = [inference_potential(member, DTYPES[dtype], self.device) for member in members]
         self.neighbours = SkinList(max(potential.cutoff for potential in self.potentials), skin)
         self._batches: dict[float, tuple[NeighbourList, Batch]] = {}
         self.dispersion = None if dispersion is None else D3(dispersion)
@@ -112,6 +112,8 @@ class Calculator(AseCalculator):
         if self.dispersion is not None:
             self._add_dispersion(self.dispersion, structure, per_atom="energies" in properties)
         self._check_results(structure)
+        if "extrapolation" in properties:
+            self.results["extrapolation"] = self._extrapolation(structure)
 
     def get_property(self, name: str, atoms: Atoms | None = None, allow_calculation: bool = True) -> Any:
         """A result, evaluated if need be; a mere move keeps what is known of the atoms, where ASE copies them anew."""
@@ -134,6 +136,26 @@ class Calculator(AseCalculator):
             "pbc": (known.pbc, atoms.pbc),
         }
         return [name for name, (one, other) in pairs.items() if one.tobytes() != other.tobytes()]
+
+    def get_extrapolation(self, atoms: Atoms | None = None) -> FloatArray:
+        """Distance of every atom from the training set, (atoms,): above 1 an atom is like none of it.
+
+        Of an ensemble the largest; costs about half an evaluation. See `Potential.extrapolation`.
+
+        Raises:
+            PropertyNotImplementedError: The model file has no statistics of its training set.
+        """
+        return np.asarray(self.get_property("extrapolation", atoms), dtype=np.float64)
+
+    def _extrapolation(self, structure: Structure) -> FloatArray:
+        found = [p.extrapolation(self._batch(structure, p.cutoff)) for p in self.potentials]
+        known = [values.numpy() for values in found if values is not None]
+        if len(known) < len(found):
+            raise PropertyNotImplementedError(
+                "the model file has no statistics of its training set, so nothing is known of extrapolation; train it "
+                "with this version."
+            )
+        return np.asarray(np.max(known, axis=0), dtype=np.float64)
 
     def _follow(self, atoms: Atoms | None, changes: Sequence[str]) -> Structure:
         """Remember the atoms as ASE expects it, and return them checked; mere moves cost next to nothing."""
@@ -197,12 +219,11 @@ class Calculator(AseCalculator):
         return batch
 
     def _check_results(self, structure: Structure) -> None:
-        if not (np.isfinite(self.results["energy"]) and np.isfinite(self.results["forces"]).all()):
+        try:
+            check_finite(self.results["energy"], self.results["forces"], structure.name)
+        except StructureError:
             self.results = {}
-            raise StructureError(
-                f"the potential gives an energy or forces that are not finite numbers for {structure.name}; check the "
-                "structure for atoms that are too close, and the model for damaged weights."
-            )
+            raise
 
 
 def inference_device(device: str | torch.device) -> torch.device:
@@ -222,7 +243,7 @@ def inference_device(device: str | torch.device) -> torch.device:
     return found
 
 
-def _prepared(model: Model, dtype: torch.dtype, device: torch.device) -> Potential:
+def inference_potential(model: Model, dtype: torch.dtype, device: torch.device) -> Potential:
     """A copy for inference: the caller's potential keeps its precision, device and gradients."""
     potential = copy.deepcopy(model) if isinstance(model, Potential) else open_model(model)[0]
     return potential.to(device=device, dtype=dtype).eval().requires_grad_(False)

@@ -42,6 +42,12 @@ class Ensemble(nn.Module):
         assert isinstance(first, Potential)
         return first.species_of_number
 
+    def extrapolation(self, batch: Batch) -> Tensor | None:
+        """The largest distance from the training set over the members, (atoms,); see `Potential.extrapolation`."""
+        found = [member.extrapolation(batch) for member in self.members if isinstance(member, Potential)]
+        known = [values for values in found if values is not None]
+        return torch.stack(known).amax(dim=0) if len(known) == len(found) else None
+
     def forward(self, batch: Batch, forces: bool = True, stress: bool = False) -> Prediction:
         """Evaluate a batch with every member."""
         found: list[Prediction] = [member(batch, forces=forces, stress=stress) for member in self.members]

@@ -13,14 +13,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from cliffordstf.data.structure import symbol
-from cliffordstf.errors import ModelFileError
+from cliffordstf.errors import ModelFileError, readable
+from cliffordstf.host.budget import USUAL_BUDGET
 from cliffordstf.host.files import write_atomically
 from cliffordstf.model.build import build_from_config
 from cliffordstf.model.config import parse_config
+from cliffordstf.model.domain import PREFIX, Domain
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.reference import AtomicReference
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 UNITS = {"energy": "eV", "length": "Å", "forces": "eV/Å", "stress": "eV/Å³"}
 
 
@@ -65,14 +67,16 @@ def save_model(potential: Potential, path: Path | str, provenance: dict[str, Any
     }
     # Cloned: some families use one weight under two names, which safetensors refuses.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in potential.state_dict().items()}
+    tensors |= {} if potential.domain is None else potential.domain.tensors()
     write_atomically(path, lambda target: save_file(tensors, target, metadata))
     return path
 
 
 def read_info(path: Path | str) -> ModelInfo:
     """Read what a model file says about itself, without its weights."""
-    metadata, _ = _read(Path(path), weights=False)
-    return _info(metadata, Path(path))
+    with readable(path, "model file"):
+        metadata, _ = _read(Path(path), weights=False)
+        return _info(metadata, Path(path))
 
 
 def load_model(path: Path | str) -> tuple[Potential, ModelInfo]:
@@ -82,17 +86,38 @@ def load_model(path: Path | str) -> tuple[Potential, ModelInfo]:
         ModelFileError: There is no such file, it is damaged, or it was written by a newer version.
     """
     path = Path(path)
-    metadata, tensors = _read(path, weights=True)
-    info = _info(metadata, path)
-    config = parse_config(info.config)
-    potential = build_from_config(config, AtomicReference(config.elements))
-    dtype = next((t.dtype for name, t in tensors.items() if name.startswith("model.")), torch.float32)
-    potential.to(dtype)
-    try:
-        potential.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ModelFileError(f"the weights in {path} do not fit its config; the file is damaged: {error}") from None
-    return potential.eval(), info
+    with readable(path, "model file"):
+        metadata, tensors = _read(path, weights=True)
+        info = _info(metadata, path)
+        config = parse_config(info.config)
+        _check_sizes(config.model_dump(), tensors, path)
+        potential = build_from_config(config, AtomicReference(config.elements))
+        if [symbol(number) for number in potential.elements] != info.elements:
+            raise ModelFileError(f"{path} is damaged: its config and its header name different elements.")
+        dtype = next((t.dtype for name, t in tensors.items() if name.startswith("model.")), torch.float32)
+        potential.to(dtype)
+        try:
+            potential.load_state_dict({n: t for n, t in tensors.items() if not n.startswith(PREFIX)})
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:300]
+            raise ModelFileError(
+                f"the weights in {path} do not fit its config; the file is damaged: {reason}"
+            ) from None
+        potential.domain = Domain.from_tensors(tensors)
+        return potential.eval(), info
+
+
+def _check_sizes(config: dict[str, Any], tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Refuse a config that states a larger model than the file can hold, before one is built.
+
+    Raises:
+        LimitError: There are fewer weights than channels, or fewer tensors than layers.
+    """
+    weights = sum(tensor.numel() for tensor in tensors.values())
+    for name, value in config.items():
+        if isinstance(value, int) and name != "elements":
+            most = len(tensors) if name == "layers" else max(weights, 1000)
+            USUAL_BUDGET.announced(value, most, f"{path}: its option {name}")
 
 
 def _read(path: Path, weights: bool) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
@@ -105,7 +130,7 @@ def _read(path: Path, weights: bool) -> tuple[dict[str, str], dict[str, torch.Te
             if metadata.get("format") != "cliffordstf":
                 raise ModelFileError(f"{path} is a safetensors file but not a cliffordstf model.")
             tensors = {name: stream.get_tensor(name) for name in names}
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{path} is not a readable safetensors file ({error}).") from None
     metadata["_energies"] = json.dumps(tensors["reference.energies"].tolist())
     metadata["_scale"] = json.dumps(float(tensors["reference.scale"]))
@@ -133,7 +158,7 @@ def _upgrade_config(config: dict[str, Any], version: int) -> dict[str, Any]:
     """Bring the config of an older format version up to date.
 
     Version 0 called the profile `kind`. Before version 2 radial functions knew nothing of elements, before version 3
-    they took distances as they are.
+    they took distances as they are. Before version 5 there were no statistics of the training set.
     """
     if version < 1 and "kind" in config:
         config = {("profile" if name == "kind" else name): value for name, value in config.items()}

@@ -1,6 +1,6 @@
 """A potential: energy, forces and stress from any energy model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -14,6 +14,7 @@ from cliffordstf.engine.prediction import Prediction, Wanted
 from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.kernels import ScheduleError
 from cliffordstf.kernels.operator import is_traced
+from cliffordstf.model.domain import Domain, fit_domain, scalar_features
 from cliffordstf.model.hessian import MEMORY, hessian
 from cliffordstf.model.reference import AtomicReference
 from cliffordstf.model.short_range import ShortRange
@@ -68,6 +69,7 @@ class Potential(nn.Module):
         self.cutoff = cutoff
         self.force_mode = forces
         self.reference = reference or AtomicReference(elements)
+        self.domain: Domain | None = None
         lookup = torch.full((max(elements) + 1,), -1, dtype=torch.int64)
         lookup[list(elements)] = torch.arange(len(elements))
         self.register_buffer("species_of_number", lookup, persistent=False)
@@ -82,6 +84,25 @@ class Potential(nn.Module):
         prediction = self(batch, stress=stress and bool((batch.volumes() > 0).any()))
         assert isinstance(prediction, Prediction)
         return prediction
+
+    def extrapolation(self, batch: Batch) -> Tensor | None:
+        """Distance of every atom from the training set, (atoms,), float64; above 1 it is like none of its atoms.
+
+        None for models without statistics of their training set: files of older versions, and models whose last
+        scalar features are not known.
+        """
+        if self.domain is None:
+            return None
+        self.check(batch)
+        species = self.species_of_number[batch.numbers]
+        features = scalar_features(self.model, batch, species)
+        return None if features is None else self.domain.measure(features, species)
+
+    def learn_domain(self, batches: Iterable[Batch]) -> None:
+        """Keep statistics of a training set, for `extrapolation`."""
+        samples = ((batch, self.species_of_number[batch.numbers]) for batch in batches)
+        features = ((scalar_features(self.model, batch, species), species) for batch, species in samples)
+        self.domain = fit_domain(((f, species) for f, species in features if f is not None), len(self.elements))
 
     def hessian(self, structure: "Structure | Atoms", memory: float = MEMORY) -> FloatArray:
         """Hessian of the energy in float64, by analytic second derivatives; conservative forces only.

@@ -14,8 +14,8 @@ from cliffordstf.data.ase_structures import without_labels
 from cliffordstf.data.batch import make_batch
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.structure import Structure, formula, symbol
-from cliffordstf.engine.prediction import Prediction
-from cliffordstf.errors import UnknownElementError
+from cliffordstf.engine.prediction import Prediction, check_finite
+from cliffordstf.errors import ConfigError, UnknownElementError
 from cliffordstf.integrations.ase import DTYPES, inference_device
 from cliffordstf.integrations.dispersion import D3
 from cliffordstf.model.ensemble import Ensemble
@@ -38,6 +38,7 @@ class PredictTask:
         atoms_per_batch: Structures evaluated at once have up to this many atoms.
         dtype: Precision of the model.
         device: For example cpu or cuda.
+        extrapolation: Add the distance of every atom from the training set.
     """
 
     models: tuple[str, ...]
@@ -46,11 +47,12 @@ class PredictTask:
     atoms_per_batch: int = 512
     dtype: Literal["float64", "float32"] = "float64"
     device: str = "cpu"
+    extrapolation: bool = False
 
     @property
     def columns(self) -> Sequence[str]:
         """Of the rows."""
-        return ("structure", "formula", "atoms", *RESULT_COLUMNS)
+        return ("structure", "formula", "atoms", *RESULT_COLUMNS, *(["extrapolation"] if self.extrapolation else []))
 
     def describe(self) -> dict[str, Any]:
         """Everything that results depend on."""
@@ -64,7 +66,9 @@ class PredictTask:
             check_elements(potential, frame.structure)
         for part in batches([frame.structure for frame in frames], self.atoms_per_batch):
             chosen = frames[part]
-            for frame, results in zip(chosen, evaluated(potential, chosen, dispersion), strict=True):
+            for frame, results in zip(
+                chosen, evaluated(potential, chosen, dispersion, self.extrapolation), strict=True
+            ):
                 yield Processed(with_results(frame, results), self._atoms(frame, results), row(frame, results))
 
     def _atoms(self, frame: Frame, results: dict[str, Any]) -> Atoms:
@@ -105,7 +109,10 @@ def batches(structures: Sequence[Structure], most_atoms: int) -> Iterator[slice]
 
 
 def evaluated(
-    potential: Potential | Ensemble, frames: Sequence[Frame], dispersion: D3 | None = None
+    potential: Potential | Ensemble,
+    frames: Sequence[Frame],
+    dispersion: D3 | None = None,
+    extrapolation: bool = False,
 ) -> list[dict[str, Any]]:
     """Results of a potential for structures in one batch, by their names in ASE; `stress` only where there is a cell.
 
@@ -113,15 +120,28 @@ def evaluated(
         potential: One, or several as an ensemble, whose spread is `energy_std` and `forces_std`.
         frames: Structures.
         dispersion: Is added.
+        extrapolation: Add the distance of every atom from the training set.
+
+    Raises:
+        ConfigError: That is not known of the model.
     """
     batch = make_batch([frame.structure for frame in frames], potential.cutoff)
     batch = batch.to(potential.species_of_number.device)
     prediction = potential(batch, stress=bool((batch.volumes() > 0).any()))
+    distances = potential.extrapolation(batch) if extrapolation else None
+    if extrapolation and distances is None:
+        raise ConfigError(
+            "the model file has no statistics of its training set, so --extrapolation has nothing to go by; train it "
+            "with this version."
+        )
     ends = np.cumsum([len(frame.structure) for frame in frames])
     found = []
     for index, frame in enumerate(frames):
         atoms = slice(int(ends[index]) - len(frame.structure), int(ends[index]))
         results = _results(prediction, index, atoms)
+        check_finite(results["energy"], results["forces"], frame.structure.name)
+        if distances is not None:
+            results["extrapolation"] = distances[atoms].numpy()
         if dispersion is not None:
             _add(results, dispersion, frame.structure)
         found.append(results)
@@ -174,12 +194,14 @@ def row(frame: Frame, results: dict[str, Any]) -> dict[str, Any]:
     if "energy_std" in results:
         found["energy_std_ev"] = float(results["energy_std"])
         found["max_force_std_ev_per_a"] = float(np.linalg.norm(results["forces_std"], axis=1).max())
+    if "extrapolation" in results:
+        found["extrapolation"] = float(results["extrapolation"].max())
     return found
 
 
 def _replaced(atoms: Atoms, results: dict[str, Any]) -> Atoms:
     clean = without_labels(atoms)
-    spread = {name: value for name, value in results.items() if name.endswith("_std")}
+    spread = {name: value for name, value in results.items() if name.endswith(("_std", "extrapolation"))}
     clean.calc = SinglePointCalculator(clean, **{name: value for name, value in results.items() if name not in spread})
     return _with(clean, spread, "")
 
@@ -192,5 +214,5 @@ def _beside(atoms: Atoms, results: dict[str, Any], prefix: str) -> Atoms:
 
 def _with(atoms: Atoms, values: dict[str, Any], prefix: str) -> Atoms:
     for name, value in values.items():
-        (atoms.arrays if name.startswith("forces") else atoms.info)[prefix + name] = value
+        (atoms.arrays if name.startswith(("forces", "extrapolation")) else atoms.info)[prefix + name] = value
     return atoms

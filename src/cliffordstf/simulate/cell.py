@@ -14,9 +14,9 @@ from ase.stress import voigt_6_to_full_3x3_stress
 from cliffordstf.data.structure import FloatArray
 
 
-def cell_filter(atoms: Atoms, pressure: float) -> FrechetCellFilter:
+def cell_filter(atoms: Atoms, pressure: float, constant_volume: bool = False) -> FrechetCellFilter:
     """Positions and cell as one set of coordinates for ASE's optimizers, at a pressure in GPa."""
-    target = FrechetCellFilter(atoms, scalar_pressure=pressure * units.GPa)
+    target = FrechetCellFilter(atoms, scalar_pressure=pressure * units.GPa, constant_volume=constant_volume)
     # ASE keeps the function on the filter up to 3.28 and on a part of it since.
     owners: tuple[Any, ...] = (target, getattr(target, "_utility", None))
     for owner in owners:
@@ -39,14 +39,17 @@ def _quiet(logm: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], F
     return quiet
 
 
-def cell_gradient(atoms: Atoms, pressure: float) -> float:
-    """Largest row of volume times (stress + pressure), per atom, eV.
+def cell_gradient(atoms: Atoms, pressure: float, constant_volume: bool = False) -> float:
+    """Largest row of volume times (stress + pressure), per atom, eV; without its trace at constant volume.
 
     It depends on the structure alone, unlike ASE's gradient, which depends on the cell that the relaxation began with.
 
     Args:
         atoms: Periodic, with a calculator that gives stress.
         pressure: GPa.
+        constant_volume: Whether the volume is held.
     """
     excess = voigt_6_to_full_3x3_stress(atoms.get_stress()) + pressure * units.GPa * np.eye(3)
+    if constant_volume:
+        excess -= np.trace(excess) / 3 * np.eye(3)
     return float(np.linalg.norm(atoms.get_volume() * excess, axis=1).max()) / len(atoms)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from ase import Atoms
-from ase.calculators.calculator import CalculatorError
+from ase.calculators.calculator import CalculatorError, PropertyNotImplementedError
 from ase.data import covalent_radii
 
-from cliffordstf.data.neighbours import NeighbourList, edge_vectors, neighbour_list
+from cliffordstf.data.neighbours import NeighbourList, edge_lengths, neighbour_list
 from cliffordstf.data.skin_list import SkinList
 from cliffordstf.data.structure import FloatArray, Structure, symbol
 from cliffordstf.errors import CliffordSTFError, ConfigError, StructureError
@@ -33,6 +33,8 @@ class Guards:
         min_covalent: Shortest distance as a share of the sum of covalent radii; the larger of the two limits holds.
         max_force_std: eV/Å, limit on `Calculator.uncertainty["max_force_std"]` of an ensemble of potentials; None for
             no limit.
+        max_extrapolation: Limit on `Calculator.get_extrapolation()`; 1 is the edge of the training set. None for no
+            limit, which saves half an evaluation a step.
     """
 
     max_force: float = 100.0
@@ -40,9 +42,10 @@ class Guards:
     min_distance: float = 0.3
     min_covalent: float = 0.4
     max_force_std: float | None = None
+    max_extrapolation: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_force", "max_temperature", "max_force_std"):
+        for name in ("max_force", "max_temperature", "max_force_std", "max_extrapolation"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigError(f"the limit {name}={value} must be above zero.")
@@ -62,6 +65,8 @@ class Guards:
         self._check_temperature(atoms, target_temperature)
         self._check_distances(atoms)
         self._check_ensemble(atoms.calc)
+        if self.max_extrapolation is not None:
+            check_extrapolation(atoms, self.max_extrapolation)
 
     @staticmethod
     def _check_finite(atoms: Atoms) -> None:
@@ -122,6 +127,28 @@ class Guards:
             )
 
 
+def check_extrapolation(atoms: Atoms, limit: float) -> None:
+    """Stop where an atom is farther from the training set than a limit.
+
+    Raises:
+        SimulationError: One is.
+        ConfigError: The calculator does not know.
+    """
+    measure = getattr(atoms.calc, "get_extrapolation", None)
+    if measure is None:
+        raise ConfigError("a limit on extrapolation needs a calculator of cliffordstf.")
+    try:
+        found = measure(atoms)
+    except PropertyNotImplementedError as error:
+        raise ConfigError(str(error)) from None
+    atom = int(found.argmax())
+    if found[atom] > limit:
+        raise SimulationError(
+            f"atom {atom} ({symbol(int(atoms.numbers[atom]))}) is outside of the training data, {found[atom]:.3g} "
+            f"times as far as their edge, above the limit of {limit:g}; label this structure and train on it."
+        )
+
+
 def _pairs(atoms: Atoms, reach: float) -> tuple[NeighbourList, FloatArray]:
     """Neighbours up to at least `reach`, Å, and their distances: those of our calculator, or a list of their own."""
     known = getattr(atoms.calc, "neighbours", None)
@@ -129,7 +156,7 @@ def _pairs(atoms: Atoms, reach: float) -> tuple[NeighbourList, FloatArray]:
         return known.pairs()
     structure = Structure.from_ase(atoms)
     edges = neighbour_list(structure, reach)
-    return edges, np.linalg.norm(edge_vectors(structure.positions, structure.cell, edges), axis=1)
+    return edges, edge_lengths(structure.positions, structure.cell, edges)
 
 
 def ensemble_spread(calculator: Any) -> dict[str, float]:

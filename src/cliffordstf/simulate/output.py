@@ -1,6 +1,8 @@
 """What a simulation writes: a CSV log and a trajectory, both flushed row by row."""
 
 import csv
+import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +14,7 @@ from ase.io import iread, write
 from ase.io.trajectory import Trajectory
 
 from cliffordstf.data.ase_structures import without_labels
-from cliffordstf.errors import DataError
+from cliffordstf.host.files import not_written, opened, write_atomically, write_text
 from cliffordstf.simulate.guards import SimulationError
 
 COLUMNS = ("step", "time_ps", "potential_ev", "kinetic_ev", "total_ev", "temperature_k")
@@ -34,11 +36,11 @@ class CsvLog:
         self.path = path
         columns = COLUMNS + (BOX_COLUMNS if box else ()) + (ENSEMBLE_COLUMNS if ensemble else ())
         kept = [] if resume_from is None else _rows_up_to(path, resume_from, columns)
-        self._stream = _open_for_writing(path)
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows([columns, *kept])
+        write_text(path, text.getvalue())  # the rows of the earlier run are never absent
+        self._stream = opened(path)
         self._writer = csv.writer(self._stream, lineterminator="\n")
-        self._writer.writerow(columns)
-        self._writer.writerows(kept)
-        self._stream.flush()
         self.last_step = int(kept[-1][0]) if kept else -1
 
     def add(self, step: int, *values: float) -> None:
@@ -68,16 +70,11 @@ def _rows_up_to(path: Path, last_step: int, columns: Sequence[str]) -> list[list
     if rows and "step" not in header:
         raise SimulationError(f"cannot go on with the log {path}: it has no column 'step'; move it away.")
     # A run that was killed may have left half a row, and rows after its last restart file.
-    complete = (dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header))
+    complete = [dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)]
+    damaged = next((row["step"] for row in complete if not row["step"].isdigit()), None)
+    if damaged is not None:
+        raise SimulationError(f"cannot go on with the log {path}: it has a step '{damaged}'; move it away.")
     return [[row.get(name, "nan") for name in columns] for row in complete if int(row["step"]) <= last_step]
-
-
-def _open_for_writing(path: Path) -> Any:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("w", newline="", encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}; check the folder and the disk.") from error
 
 
 class TrajectoryFile:
@@ -95,8 +92,8 @@ class TrajectoryFile:
             self.last_step = _trim(path, resume_from)
         else:
             # Made and removed: a folder that cannot be written to is found before the first step.
-            _open_for_writing(path).close()
-            path.unlink()
+            with opened(path, "w"):
+                path.unlink()
 
     def add(self, atoms: Atoms, step: int) -> None:
         """Append a frame with its energy, forces and momenta, unless a resumed file has it already."""
@@ -124,31 +121,90 @@ def append_frame(path: Path, frame: Atoms) -> None:
         else:
             write(str(path), frame, format="extxyz", append=True)
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}; check the folder and the disk.") from error
+        raise not_written(path, error) from error
 
 
 def _trim(path: Path, last_step: int) -> int:
-    """Drop frames after a step; returns the step of the last frame that stays."""
-    kept, dropped = -1, False
-    part = path.with_name(f".{path.stem}.part{path.suffix}")
-    part.unlink(missing_ok=True)
-    try:
-        for frame in iread(str(path), index=":"):
-            step = int(frame.info["step"])
-            if step > last_step:
-                dropped = True
-                break
-            append_frame(part, frame)
-            kept = step
-    except Exception as error:
-        if kept < 0:
-            raise SimulationError(
-                f"cannot go on with the trajectory {path} ({type(error).__name__}: {error}); move it away."
-            ) from error
-        dropped = True  # A run that was killed may have left half a frame; what was read before it is good.
-    if dropped:
+    """Drop frames after a step; returns the step of the last frame that stays.
+
+    Raises:
+        SimulationError: A frame is damaged and others follow it, which must not be lost.
+    """
+    steps, end = (_traj_steps if path.suffix == ".traj" else _extxyz_steps)(path)
+    kept = [step for step in steps if step <= last_step]
+    if path.suffix != ".traj":
+        # One call that cuts the file: a kill leaves it as it was or as it shall be.
+        place = end[len(kept)]
+        if place < path.stat().st_size:
+            os.truncate(path, place)
+    elif len(kept) < len(end) - 1:
+        with Trajectory(str(path)) as source:
+            frames = [source[index] for index in range(len(kept))]
+        _rewrite(path, frames)
+    return kept[-1] if kept else -1
+
+
+def _rewrite(path: Path, frames: Sequence[Atoms]) -> None:
+    if not frames:
         path.unlink()
-        if part.exists():
-            part.replace(path)
-    part.unlink(missing_ok=True)
-    return kept
+        return
+
+    def write_to(target: Path) -> None:
+        with Trajectory(str(target), "w") as stream:
+            for frame in frames:
+                stream.write(frame)
+
+    write_atomically(path, write_to)
+
+
+def _extxyz_steps(path: Path) -> tuple[list[int], list[int]]:
+    """Steps of the whole frames, and where each frame begins and the last of them ends, bytes."""
+    steps: list[int] = []
+    places = [0]
+    content = path.read_bytes()
+    while places[-1] < len(content):
+        try:
+            end = _frame_end(content, places[-1])
+            frame = next(iread(io.StringIO(content[places[-1] : end].decode()), index=":", format="extxyz"))
+            step = int(frame.info["step"])
+        except Exception as error:
+            if b"step=" in b"".join(content[places[-1] :].split(b"\n", 2)[2:]) or not steps:
+                raise _damaged(path, len(steps), error) from error
+            break  # a run that was killed left a part of its last frame
+        steps.append(step)
+        places.append(end)
+    return steps, places
+
+
+def _frame_end(content: bytes, start: int) -> int:
+    """Where the frame that begins at a byte ends."""
+    end = content.index(b"\n", start)
+    for _ in range(int(content[start:end]) + 1):
+        end = content.index(b"\n", end + 1)
+    return end + 1
+
+
+def _traj_steps(path: Path) -> tuple[list[int], list[int]]:
+    """Steps of the whole frames, and the numbers of all frames and one more."""
+    steps: list[int] = []
+    try:
+        with Trajectory(str(path)) as frames:
+            count = len(frames)
+            for index in range(count):
+                try:
+                    steps.append(int(frames[index].info["step"]))
+                except Exception as error:
+                    if index < count - 1 or not steps:
+                        raise _damaged(path, index, error) from error
+    except SimulationError:
+        raise
+    except Exception as error:
+        raise _damaged(path, 0, error) from error
+    return steps, list(range(count + 1))
+
+
+def _damaged(path: Path, frame: int, error: Exception) -> SimulationError:
+    return SimulationError(
+        f"cannot go on with the trajectory {path}: its frame {frame} is damaged ({type(error).__name__}: {error}); "
+        "nothing was changed, move it away."
+    )

@@ -39,6 +39,7 @@ class RelaxSettings:
         steps: Most steps to take.
         cell: Relax the cell as well; needs periodicity in three directions.
         pressure: GPa, on the cell.
+        constant_volume: With `cell`, relax the shape of the cell only.
         trajectory: `.traj` or `.extxyz` file for every step, or None.
     """
 
@@ -48,6 +49,7 @@ class RelaxSettings:
     cell: bool = False
     pressure: float = 0.0
     trajectory: Path | None = None
+    constant_volume: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "trajectory", None if self.trajectory is None else Path(self.trajectory))
@@ -134,7 +136,7 @@ def relax(
     atoms.calc = calculator
     before = atoms.get_positions()
     trajectory = TrajectoryFile(settings.trajectory) if settings.trajectory is not None else None
-    target = cell_filter(atoms, settings.pressure) if settings.cell else atoms
+    target = cell_filter(atoms, settings.pressure, settings.constant_volume) if settings.cell else atoms
     optimizer = OPTIMIZERS[_optimizer(settings, len(atoms))](target, logfile=None)
 
     def observe() -> None:
@@ -154,7 +156,7 @@ def relax(
         max_force=_largest(atoms.get_forces()),
         max_displacement=_largest(atoms.get_positions() - before),
         seconds=time.perf_counter() - start,
-        cell_gradient=cell_gradient(atoms, settings.pressure) if settings.cell else None,
+        cell_gradient=cell_gradient(atoms, settings.pressure, settings.constant_volume) if settings.cell else None,
         stress=stress,
         target_pressure=settings.pressure,
     )
@@ -186,7 +188,7 @@ def _is_converged(atoms: Atoms, settings: RelaxSettings) -> bool:
     """Whether forces on atoms, constraints applied, and the gradient of a free cell are below the limit."""
     if not _largest(atoms.get_forces()) < settings.fmax:
         return False
-    return not settings.cell or cell_gradient(atoms, settings.pressure) < settings.fmax
+    return not settings.cell or cell_gradient(atoms, settings.pressure, settings.constant_volume) < settings.fmax
 
 
 def _largest(vectors: Any) -> float:

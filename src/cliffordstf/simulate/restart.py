@@ -1,7 +1,6 @@
 """The restart file: the exact state of a run as plain numbers, in numpy's npz format without pickle."""
 
 import json
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from ase import Atoms
 from numpy.typing import NDArray
 
 from cliffordstf.data.structure import FloatArray
+from cliffordstf.errors import readable
+from cliffordstf.host.budget import USUAL_BUDGET
 from cliffordstf.host.files import write_atomically
 from cliffordstf.simulate.guards import SimulationError
 
@@ -61,8 +62,9 @@ def load_state(path: Path) -> State:
     """
     if not path.is_file():
         raise SimulationError(f"there is no restart file {path} to go on from; start the run without resume.")
-    try:
+    with readable(path, "restart file; start the run without resume", SimulationError):
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            USUAL_BUDGET.unpacked(sum(member.file_size for member in file.zip.infolist()), str(path))
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop("header")))
         version = header["version"]
@@ -74,13 +76,26 @@ def load_state(path: Path) -> State:
             barostat={name.removeprefix(prefix): arrays.pop(name) for name in list(arrays) if name.startswith(prefix)},
             **arrays,
         )
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-        raise SimulationError(
-            f"{path} is not a readable restart file ({error}); start the run without resume."
-        ) from None
+        _check(state)
     if version > FORMAT_VERSION:
         raise SimulationError(f"{path} was written by a newer cliffordstf; update the package.")
     return state
+
+
+def _check(state: State) -> None:
+    """Refuse what no run has written.
+
+    Raises:
+        ValueError: Shapes, numbers or the state of the generator cannot be.
+    """
+    atoms = len(state.numbers)
+    shapes = (state.positions.shape, state.momenta.shape, state.cell.shape, state.pbc.shape)
+    if state.step < 0 or shapes != ((atoms, 3), (atoms, 3), (3, 3), (3,)) or not isinstance(state.settings, dict):
+        raise ValueError("its arrays do not fit together")
+    for values in (state.positions, state.momenta, state.cell, *state.barostat.values()):
+        if not np.isfinite(values).all():
+            raise ValueError("it holds numbers that are not finite")
+    np.random.default_rng().bit_generator.state = state.random
 
 
 def apply_state(atoms: Atoms, state: State, settings: dict[str, Any], path: Path) -> None:

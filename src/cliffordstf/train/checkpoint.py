@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from cliffordstf.errors import ConfigError, ModelFileError
+from cliffordstf.errors import ConfigError, ModelFileError, readable
 from cliffordstf.host.files import write_atomically
 from cliffordstf.model.file import read_info
 from cliffordstf.model.potential import Potential
@@ -51,11 +51,18 @@ def load_checkpoint(
     """
     if not path.is_file():
         raise ModelFileError(f"there is no checkpoint {path}; start the run without --resume.")
+    with readable(path, "checkpoint"):
+        return _restore(path, module, optimizer, average)
+
+
+def _restore(
+    path: Path, module: nn.Module, optimizer: torch.optim.Optimizer, average: WeightAverage | None
+) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as stream:
             metadata = stream.metadata() or {}
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{path} is not a readable checkpoint ({error}).") from None
     if metadata.get("format") != "cliffordstf checkpoint":
         raise ModelFileError(f"{path} is not a cliffordstf checkpoint.")
@@ -64,7 +71,9 @@ def load_checkpoint(
         module.load_state_dict(_part(tensors, "model."))
         _restore_optimizer(optimizer, _part(tensors, "optimizer."), state.pop("optimizer_scalars"))
     except (RuntimeError, ValueError, KeyError) as error:
-        raise ModelFileError(f"{path} belongs to another model or optimiser ({error}).") from None
+        raise ModelFileError(
+            f"{path} belongs to another model or optimiser ({' '.join(str(error).split())[:300]})."
+        ) from None
     if average is not None:
         stored = _part(tensors, "average.")
         # In the order, and on the device, of the parameters.

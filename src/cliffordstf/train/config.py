@@ -278,7 +278,7 @@ def load_config(
             loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}; check the path.") from None
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from None
         if not isinstance(loaded, dict):
             raise ConfigError(f"{path} must hold options as 'key: value' lines; 'train --show-config' prints them all.")
@@ -300,7 +300,7 @@ def load_run_config(directory: Path, overrides: Sequence[str] = ()) -> TrainConf
 def _scalar(text: str) -> Any:
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"'{text}' is not a valid value; quote it or close its brackets.") from None
     if isinstance(value, dict) and not text.lstrip().startswith("{"):  # a colon in a name, as in qm9pack:
         return text

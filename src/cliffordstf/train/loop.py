@@ -14,13 +14,14 @@ import torch
 from cliffordstf.data.baseline import Baseline
 from cliffordstf.data.dataset import BatchPlan, Dataset, shuffled
 from cliffordstf.data.shards.stored import has_label
-from cliffordstf.errors import ConfigError
+from cliffordstf.errors import ConfigError, readable
 from cliffordstf.model.potential import Potential
 from cliffordstf.train import parallel
 from cliffordstf.train.averaging import WeightAverage
 from cliffordstf.train.checkpoint import check_model, load_checkpoint, model_options, save_checkpoint
 from cliffordstf.train.choices import most_epochs, peak_learning_rate, validation_interval
 from cliffordstf.train.config import TrainConfig
+from cliffordstf.train.data_digests import check_data
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.loss import combine, loss_sums
 from cliffordstf.train.metrics import compute_metrics
@@ -74,6 +75,8 @@ class Trainer:
         self.schedule = Schedule(config.schedule, rate)
         self.average = WeightAverage(potential, config.average) if config.average else None
         self.progress = Progress()
+        self.data_digests: dict[str, str] | None = None
+        """Recorded in checkpoints, see `data_digests.py`."""
         self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]
         self.wants_stress = config.loss.stress.is_used and has_label(train.frames, "stress")
         self.wants_forces = config.loss.forces.is_used and has_label(train.frames, "forces")
@@ -83,18 +86,24 @@ class Trainer:
         if len(valid) == 0 and (config.patience is not None or config.schedule.kind == "plateau"):
             raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")
 
-    def resume(self) -> None:
+    def resume(self, accept_changed_data: bool = False) -> None:
         """Take up the last checkpoint.
+
+        Args:
+            accept_changed_data: Do not compare `data_digests` with those of the checkpoint.
 
         Raises:
             ModelFileError: It is missing or damaged.
-            ConfigError: It is of a model that the config no longer makes.
+            ConfigError: It is of a model that the config no longer makes, or of other data.
         """
-        state = load_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average)
-        check_model(self.checkpoint, self.potential, state)
-        self.progress = Progress(**state["progress"])
-        self.schedule.restore(state["schedule"])
-        self._judge_again()
+        with readable(self.checkpoint, "checkpoint"):
+            state = load_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average)
+            check_model(self.checkpoint, self.potential, state)
+            if not accept_changed_data:
+                check_data(self.checkpoint, state.get("data"), self.data_digests)
+            self.progress = Progress(**state["progress"])
+            self.schedule.restore(state["schedule"])
+            self._judge_again()
 
     def _judge_again(self) -> None:
         """Take the best score from the history if it is none of these: an older version judged by another error."""
@@ -321,6 +330,7 @@ class Trainer:
         if parallel.is_main():
             model = model_options(self.potential)
             state = {"progress": self.progress.__dict__, "schedule": self.schedule.state(), "model": model}
+            state["data"] = self.data_digests
             save_checkpoint(self.checkpoint, self.potential, self.optimizer, self.average, state)
 
     @contextmanager

@@ -1,12 +1,9 @@
 """A training run from config to model file, metrics and report."""
 
-import csv
-import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,13 +15,14 @@ from cliffordstf.data.duplicates import Mark
 from cliffordstf.errors import ConfigError
 from cliffordstf.host.allocator import freed_memory_kept
 from cliffordstf.host.denormals import without_denormals
-from cliffordstf.host.files import write_atomically, write_json
+from cliffordstf.host.files import write_json, write_text
 from cliffordstf.kernels import kernel_name
 from cliffordstf.model.file import load_model, save_model
 from cliffordstf.model.potential import Potential
 from cliffordstf.model.shipped import resolve
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_run_config, to_yaml
+from cliffordstf.train.data_digests import data_digests
 from cliffordstf.train.divide import InMemory
 from cliffordstf.train.evaluate import evaluate
 from cliffordstf.train.evaluation import Evaluation
@@ -33,9 +31,11 @@ from cliffordstf.train.loop import Trainer
 from cliffordstf.train.metrics import compute_metrics
 from cliffordstf.train.progress import Hooks, Progress
 from cliffordstf.train.provenance import describe_run, file_digest
+from cliffordstf.train.run_folder import CONFIG, held, replace_run, write_history
 from cliffordstf.train.setup import Setup, prepare
 
-CONFIG = "config.yaml"
+DOMAIN_BATCHES = 200
+"""Batches of the training set whose atoms tell what is like it; more would cost time and change nothing."""
 _NO_LOGGERS: Sequence[RunLogger] = ()
 
 
@@ -92,29 +92,6 @@ class RunResult:
     warnings: list[str]
 
 
-def free_directory(base: Path) -> Path:
-    """The folder, or the first of `-2`, `-3`, … that does not exist: nothing is ever overwritten."""
-    candidate, number = base, 1
-    while candidate.exists():
-        number += 1
-        candidate = base.with_name(f"{base.name}-{number}")
-    return candidate
-
-
-def replace_run(directory: Path, check_only: bool = False) -> None:
-    """Remove the folder of an earlier run, or only look whether it is one.
-
-    Raises:
-        ConfigError: It holds something else.
-    """
-    if not directory.exists():
-        return
-    if not directory.is_dir() or (any(directory.iterdir()) and not (directory / CONFIG).is_file()):
-        raise ConfigError(f"{directory} is not the folder of a run (no {CONFIG}), so it is not replaced; name another.")
-    if not check_only:
-        shutil.rmtree(directory)
-
-
 def train(
     config: TrainConfig,
     directory: Path,
@@ -137,18 +114,31 @@ def train(
 
 
 def resume(
-    directory: Path, watcher: Watcher | None = None, memory: InMemory | None = None, **changes: Any
+    directory: Path,
+    watcher: Watcher | None = None,
+    memory: InMemory | None = None,
+    accept_changed_data: bool = False,
+    **changes: Any,
 ) -> RunResult | None:
     """Continue a run where its last checkpoint is; options such as `budget` may be changed.
 
+    Args:
+        directory: Of the run.
+        watcher: Is told how the run goes.
+        memory: Structures instead of files, by the option that they stand for.
+        accept_changed_data: Go on although structures or labels are not those that the run began with.
+        **changes: Options that are changed.
+
     Raises:
-        ConfigError: The folder holds no run.
+        ConfigError: The folder holds no run, another process goes on with it, or its data have changed.
     """
     if not (directory / CONFIG).is_file():
         raise ConfigError(f"{directory} holds no run (no {CONFIG}); give the folder that 'train' printed.")
     overrides = [f"{key}={value}" for key, value in changes.items() if value is not None]
     config = load_run_config(directory, overrides)
-    return _run(config, directory, watcher or Silence(), (directory / "last.ckpt").is_file(), memory, False)
+    has_checkpoint = (directory / "last.ckpt").is_file()
+    with held(directory) if parallel.is_main() else nullcontext():
+        return _run(config, directory, watcher or Silence(), has_checkpoint, memory, False, accept_changed_data)
 
 
 @contextmanager
@@ -171,6 +161,7 @@ def _run(
     has_checkpoint: bool | None,
     memory: InMemory | None,
     overwrite: bool,
+    accept_changed_data: bool = False,
 ) -> RunResult | None:
     """Train; `has_checkpoint` is None for a new run."""
     check_loggers(config.loggers)
@@ -184,23 +175,24 @@ def _run(
     trainer = Trainer(
         setup.potential, setup.train, setup.valid, setup.plan, config, setup.baseline, directory / "last.ckpt", hooks
     )
-    outputs.progress = trainer.progress
+    trainer.data_digests = data_digests(setup.train.frames, setup.valid.frames)
     if has_checkpoint:
-        trainer.resume()
-        outputs.progress = trainer.progress
-    try:
+        trainer.resume(accept_changed_data)
+    outputs.progress = trainer.progress
+    with ExitStack() as stack:
+        stack.callback(outputs.close)
         if parallel.is_main():
-            if has_checkpoint is None and overwrite:
-                replace_run(directory)
+            if has_checkpoint is None:
+                if overwrite:
+                    replace_run(directory)
+                stack.enter_context(held(directory))
             outputs.open()
             watcher.prepared(setup, directory)
         finished = trainer.run()
-    finally:
-        outputs.close()
-    if not finished or not parallel.is_main():
-        return None
-    provenance = {**provenance, "passes": round(trainer.passes(), 3)}
-    return _finish(setup, directory, trainer.progress, provenance)
+        if not finished or not parallel.is_main():
+            return None
+        provenance = {**provenance, "passes": round(trainer.passes(), 3)}
+        return _finish(setup, directory, trainer.progress, provenance)
 
 
 class _Outputs:
@@ -216,12 +208,7 @@ class _Outputs:
 
     def open(self) -> None:
         """Make the folder; from here on the run has begun."""
-        text = to_yaml(self.config)
-
-        def write(target: Path) -> None:
-            target.write_text(text, encoding="utf-8")
-
-        write_atomically(self.directory / CONFIG, write)
+        write_text(self.directory / CONFIG, to_yaml(self.config))
         self.loggers = open_loggers(self.config.loggers, self.directory, self.config.model_dump(mode="json"))
 
     def step(self, progress: Progress, share: float, loss: float) -> None:
@@ -263,6 +250,7 @@ def _finish(setup: Setup, directory: Path, progress: Progress, provenance: dict[
         "best_epoch": progress.best_epoch,
         "errors": {name: headline(values) for name, values in metrics.items()},
     }
+    potential.learn_domain(labels.batch for labels in islice(setup.train.batches(plan), DOMAIN_BATCHES))
     save_model(potential, directory / "model.safetensors", provenance)
     report = {"provenance": provenance, "warnings": setup.splits.warnings, **metrics}
     write_json(directory / "metrics.json", report)
@@ -296,17 +284,6 @@ def headline(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: metrics[name] for name in names if metrics.get(name) is not None}
 
 
-def write_history(path: Path, rows: list[dict[str, Any]]) -> None:
-    """The history as CSV, written whole so that it always agrees with the checkpoint."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    temporary = path.with_suffix(".csv.tmp")
-    with temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, names)
-        writer.writeheader()
-        writer.writerows(rows)
-    temporary.replace(path)
-
-
 def _provenance(config: TrainConfig, setup: Setup) -> dict[str, Any]:
     return {
         **describe_run(),
@@ -337,10 +314,3 @@ def _parent(config: TrainConfig) -> dict[str, Any] | None:
         return None
     path = resolve(config.finetune.model)
     return {"file": path.name, "sha256": file_digest(path)}
-
-
-def run_name(data: str | list[str]) -> str:
-    """A folder name from the name of a data file, or of the first of several."""
-    first = data if isinstance(data, str) else data[0]
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(first).name.split(".")[0]).strip("-")
-    return stem or time.strftime("run-%Y%m%d-%H%M%S")

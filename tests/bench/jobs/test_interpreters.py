@@ -122,14 +122,21 @@ def test_an_interpreter_without_this_package_is_named(known, monkeypatch, tmp_pa
             interpreter_for(["distant"])
 
 
-def test_the_environment_of_make_peers_is_found_from_the_folder_of_the_project(tmp_path, monkeypatch):
+def test_the_environment_of_make_peers_is_found_in_the_project_alone(tmp_path, monkeypatch):
+    """The current folder may be anybody's: what lies there is not run."""
     monkeypatch.delenv(module.PYTHONS)
-    monkeypatch.chdir(tmp_path)
-    assert interpreters() == []
-    python = tmp_path / module.USUAL
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    assert interpreters() == [str(python)]
+    planted = tmp_path / "elsewhere" / ".venv-peers" / "bin" / "python"
+    project = tmp_path / "project"
+    ours = project / ".venv-peers" / "bin" / "python"
+    for python in (planted, ours):
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(module, "PROJECT", project)
+    monkeypatch.setattr(module, "USUAL", ours)
+    assert interpreters() == []  # an installed package has no project around it
+    (project / "pyproject.toml").write_text("")
+    assert interpreters() == [str(ours)]
 
 
 def test_a_failure_there_is_told_here(there, distant, tmp_path):

@@ -30,8 +30,11 @@ from cliffordstf.zoo import available
 PYTHONS = "CLIFFORDSTF_PYTHONS"
 """Environment variable that names further interpreters, separated as PATH is."""
 
-USUAL = Path(".venv-peers/bin/python")
-"""Where `make peers` puts one, from the folder of the project."""
+PROJECT = Path(__file__).parents[4]
+"""The folder of the project, where this package runs from its source tree."""
+
+USUAL = PROJECT / ".venv-peers" / "bin" / "python"
+"""Where `make peers` puts one. Never looked for in the current folder, which may be anybody's."""
 
 _answers: dict[tuple[str, str], str | None] = {}
 """Why an interpreter cannot build a model, None if it can; asking takes seconds."""
@@ -43,7 +46,7 @@ def interpreters() -> list[str]:
     if named is not None:
         return [name for name in named.split(os.pathsep) if name]
     # Not resolved: behind the link lies the interpreter without the environment's packages.
-    return [str(USUAL.absolute())] if USUAL.is_file() else []
+    return [str(USUAL)] if (PROJECT / "pyproject.toml").is_file() and USUAL.is_file() else []
 
 
 def missing(models: Iterable[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from cliffordstf.bench.tables.table import Table
 from cliffordstf.data.readers import oc20_shards
 from cliffordstf.data.readers.detect import expand, find_reader
 from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.host.budget import USUAL_BUDGET
 from cliffordstf.options.text import did_you_mean
 from cliffordstf.train.config import load_config
 
@@ -172,7 +173,7 @@ def _kind(path: Path) -> str:
     if _has_totals(path):
         return "relaxations"
     first = expand(path)[0]
-    return "LMDB files" if find_reader(first)(first, 1).format.startswith("Open Catalyst") else _UNKNOWN
+    return "LMDB files" if find_reader(first)(first, 1, USUAL_BUDGET).format.startswith("Open Catalyst") else _UNKNOWN
 
 
 _UNKNOWN = "other files"
@@ -182,7 +183,7 @@ def _check_relaxed_energies(paths: Sequence[Path]) -> None:
     """Frames of S2EF do not know the energy that their relaxation ends with."""
     for path in paths:
         first = expand(path)[0]
-        if not _has_totals(path) and not find_reader(first)(first, 1).format.endswith("(IS2RE)"):
+        if not _has_totals(path) and not find_reader(first)(first, 1, USUAL_BUDGET).format.endswith("(IS2RE)"):
             raise ConfigError(
                 f"{path.name} holds single frames, not relaxed energies; for is2re give LMDB files of IS2RE, or "
                 "relaxations (.traj, .aselmdb, .db)."

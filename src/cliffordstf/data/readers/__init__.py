@@ -15,6 +15,7 @@ from cliffordstf.data.readers.paths import distinct_names
 from cliffordstf.data.readers.record import Contents, Source
 from cliffordstf.data.units import AUTO, AUTO_KEYS, AUTO_UNITS, LabelKeys, Units
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
+from cliffordstf.host.budget import Budget
 from cliffordstf.options.text import did_you_mean
 
 __all__ = ["Paths", "Source", "convert", "one_sentence", "read_files", "read_frames"]
@@ -122,7 +123,11 @@ class _Part:
 
 
 def _read_one(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
-    contents = one_sentence(path, lambda: find_reader(path)(path, limit))
+    return one_sentence(path, lambda: _read_whole(path, name, options, limit, keep_atoms))
+
+
+def _read_whole(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
+    contents = _contents(path, limit, options.limits.budget())
     if not contents.records:
         raise DataError(f"{path} holds no structures; check how it was written.")
     return _converted(path, contents, name, options, keep_atoms)
@@ -186,5 +191,11 @@ def one_sentence(path: Path, read: Callable[[], T]) -> T:
     except CliffordSTFError:
         raise
     except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence
-        detail = " ".join(str(error).split()) or "no reason given"
+        detail = " ".join(str(error).split())[:300] or "no reason given"
         raise DataError(f"{path} cannot be read ({type(error).__name__}: {detail}); check that it is whole.") from error
+
+
+def _contents(path: Path, limit: int | None, budget: Budget) -> Contents:
+    contents = find_reader(path)(path, limit, budget)
+    budget.counted(sum(len(record.numbers) for record in contents.records), str(path))
+    return contents

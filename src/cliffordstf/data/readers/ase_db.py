@@ -1,5 +1,9 @@
 """ASE databases in SQLite (.db), those of SchNetPack included."""
 
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -7,21 +11,30 @@ import numpy as np
 from ase.calculators.calculator import all_properties
 from ase.db import connect
 
+from cliffordstf.data.readers.compression import check_arrays, once
 from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import MOMENTA, Contents, Record
+from cliffordstf.errors import DataError, LimitError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 _NO_ENERGIES = {"d", "debye", "ghz", "a0^2", "a0^3", "bohr^2", "bohr^3", "a0a0", "a0a0a0", "cal/mol/k", "calmol^-1k^-1"}
 """Units of the other targets of QM9, spaces left out: such numbers are not converted."""
 
 
-def read(path: Path, limit: int | None, first: int = 0) -> Contents:
+_COMPUTES = re.compile(r"^\s*CREATE\s+VIRTUAL|\bGENERATED\b|\bAS\s*\(", re.IGNORECASE)
+"""Virtual tables and columns that are computed from others."""
+
+
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
     """Read rows in the order of their ids, from one of them on.
 
     SchNetPack keeps labels in the `data` of a row and states their units in the metadata, which is followed.
     """
+    once(path, _check_schema)
     records: list[Record] = []
     from_data: set[str] = set()
     with connect(str(path), type="db", use_lock_file=False) as database:
+        _stop_in_time(database.connection, budget.clock(str(path)))
         metadata = dict(database.metadata)
         for row in database.select(limit=limit, offset=first, sort="id"):
             records.append(record_from_row(row))
@@ -41,8 +54,37 @@ def read(path: Path, limit: int | None, first: int = 0) -> Contents:
 
 def count(path: Path) -> int:
     """Number of rows."""
+    once(path, _check_schema)
     with connect(str(path), type="db", use_lock_file=False) as database:
         return int(database.count())
+
+
+def _check_schema(path: Path) -> None:
+    """Look at a database before ASE does: definitions inside it could compute without end."""
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+        for kind, name, definition in database.execute("SELECT type, name, sql FROM sqlite_master"):
+            if kind not in ("table", "index") or _COMPUTES.search(definition or ""):
+                raise DataError(
+                    f"{path} defines '{name}' as something that is computed ({kind}), which databases of ASE do not; "
+                    "copy its rows to a new one."
+                )
+        columns = {row[1] for row in database.execute("PRAGMA table_info(systems)")}
+        for column in columns & {"key_value_pairs", "data", "constraints", "calculator_parameters"}:
+            # ASE makes an array of the stated shape before it looks at the numbers.
+            rows = f"SELECT {column} FROM systems WHERE instr(CAST({column} AS BLOB), CAST('__ndarray__' AS BLOB))"
+            for (text,) in database.execute(rows):
+                check_arrays(text if isinstance(text, bytes) else str(text).encode(), str(path))
+
+
+def _stop_in_time(connection: sqlite3.Connection, check_time: Callable[[], None]) -> None:
+    def is_late() -> int:
+        try:
+            check_time()
+        except LimitError:
+            return 1
+        return 0
+
+    connection.set_progress_handler(is_late, 1_000_000)
 
 
 def record_from_row(row: Any) -> Record:

@@ -6,6 +6,7 @@ from ase.io.formats import UnknownFileTypeError, filetype, iread
 
 from cliffordstf.data.readers.extxyz import record_from_atoms
 from cliffordstf.data.readers.record import Contents
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 NAMES = {
     "aims": "FHI-aims geometry",
@@ -58,8 +59,9 @@ def format_of(path: Path) -> str | None:
     return found if found in NAMES else None
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read every structure, with energy, forces and stress where the file has them; ASE converts units."""
     name = format_of(path) or ""
+    budget.unpacked(path.stat().st_size, str(path))
     images = iread(str(path), index=slice(0, limit), format=name, do_not_split_by_at_sign=True)
     return Contents(NAMES[name], [record_from_atoms(atoms) for atoms in images])

@@ -7,41 +7,51 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.lmdb_file import open_lmdb, structure_keys
+from cliffordstf.data.readers.lmdb_file import kept_lmdb
 from cliffordstf.data.readers.per_atom import atom_tags, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import GIGABYTE, USUAL_BUDGET, Budget
 
 _STRUCTURAL = {"numbers", "positions", "cell", "pbc", "constraints", "tags", "data", "key_value_pairs"}
 _ADMINISTRATIVE = {"unique_id", "ctime", "mtime", "user", "calculator", "calculator_parameters"}
 
 
-def read(path: Path, limit: int | None, first: int = 0) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
     """Read rows in the order of their ids, from one of them on. Nothing is unpickled."""
     records = []
-    with open_lmdb(path) as transaction:
-        for key in structure_keys(path, transaction)[first : None if limit is None else first + limit]:
-            number = int(key)
-            row = _decode(path, transaction.get(key), number)
-            if "numbers" not in row or "positions" not in row:
-                raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
-            records.append(_record(row))
+    entries, keys = kept_lmdb(path, budget)
+    for key in keys[first : None if limit is None else first + limit]:
+        number = int(key)
+        row = _decode(path, entries.get(key) or b"", number, budget)
+        if "numbers" not in row or "positions" not in row:
+            raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
+        records.append(_record(row))
     return Contents("ASE-LMDB", records, first=first)
 
 
-def _decode(path: Path, value: Any, number: int) -> dict[str, Any]:
+def _decode(path: Path, value: bytes, number: int, budget: Budget) -> dict[str, Any]:
     if value.startswith(b"\x80"):
         raise DataError(
             f"{path.name} holds Python pickles, which could run code when opened, and is not read; convert it to "
             "ASE-LMDB (.aselmdb) or extended XYZ."
         )
     try:
-        row = json.loads(zlib.decompress(value), object_hook=_arrays)
-    except (zlib.error, ValueError) as error:
+        text = _decompressed(value, int(budget.gigabytes * GIGABYTE))
+        row = json.loads(text, object_hook=_arrays)
+    except (zlib.error, ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{path.name} has a damaged row under id {number} ({error}); write the file again.") from error
     if not isinstance(row, dict):
         raise DataError(f"{path.name} has no row of ASE under id {number}; it is not an ASE-LMDB database.")
     return row
+
+
+def _decompressed(value: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(value, most)
+    if not unpacker.eof:
+        raise ValueError(f"it is cut off, or unpacks to more than {most} bytes")
+    return text
 
 
 def _arrays(item: dict[str, Any]) -> Any:
@@ -72,4 +82,6 @@ def _record(row: dict[str, Any]) -> Record:
 
 def _system(name: Any) -> int | None:
     """The number of a system of Open Catalyst, which is stored as a name or as a number."""
-    return int(name) if isinstance(name, int | np.integer) or str(name).isdecimal() else system_id(str(name))
+    if isinstance(name, int | np.integer) or (str(name).isdecimal() and len(str(name)) < 19):
+        return int(name)
+    return system_id(str(name))

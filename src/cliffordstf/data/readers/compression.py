@@ -4,12 +4,21 @@ import bz2
 import gzip
 import io
 import lzma
+import mmap
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget, size_of
+
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
-EVERYTHING = -1
+BLOCK = 1 << 24
+
+_ARRAY = re.compile(rb'"__ndarray__"\s*:\s*(?:\[|\{)\s*\[([-+\d\s,.eE]*)\]')
+"""How ASE writes the shape of an array into JSON."""
 
 
 def _opener(path: Path) -> Any:
@@ -18,13 +27,30 @@ def _opener(path: Path) -> Any:
     return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), open)
 
 
-def open_text(path: Path) -> IO[str]:
-    """The text, decompressed in memory where needed: readers that jump back would decompress it again and again."""
-    opener = _opener(path)
-    if opener is open:
+def open_text(path: Path, budget: Budget = USUAL_BUDGET) -> IO[str]:
+    """The text, decompressed in memory where needed: readers that jump back would decompress it again and again.
+
+    Raises:
+        DataError: It is no text in UTF-8, or too large when it is unpacked.
+    """
+    if _opener(path) is open:
         return path.open(encoding="utf-8")
-    with opener(path, "rt", encoding="utf-8") as file:
-        return io.StringIO(file.read())
+    return io.StringIO(unpacked(path, budget).decode("utf-8"), newline=None)
+
+
+def unpacked(path: Path, budget: Budget = USUAL_BUDGET) -> bytes:
+    """The whole content, decompressed.
+
+    Raises:
+        LimitError: It is too large.
+    """
+    blocks, size = [], 0
+    with _opener(path)(path, "rb") as file:
+        while block := file.read(BLOCK):
+            blocks.append(block)
+            size += len(block)
+            budget.unpacked(size, str(path))
+    return b"".join(blocks)
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -39,6 +65,33 @@ def is_compressed(path: Path) -> bool:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """The first decompressed bytes, or EVERYTHING."""
+    """The first decompressed bytes."""
     with _opener(path)(path, "rb") as file:
         return bytes(file.read(count))
+
+
+_checked: dict[tuple[str, Path], tuple[int, int]] = {}
+"""Files that were looked at as a whole before their first structures were read, with their time and size then."""
+
+
+def once(path: Path, check: Callable[[Path], None]) -> None:
+    """Look at a file as a whole, unless this process did so and the file has not changed: it is read in many parts."""
+    status = path.stat()
+    key, stamp = (f"{check.__module__}.{check.__qualname__}", path), (status.st_mtime_ns, status.st_size)
+    if _checked.get(key) != stamp:
+        check(path)
+        _checked[key] = stamp
+
+
+def check_arrays(text: "bytes | mmap.mmap", what: str) -> None:
+    """Refuse JSON of ASE whose arrays have shapes of more numbers than there are: ASE makes such an array first.
+
+    Raises:
+        DataError: The text announces more than it holds.
+    """
+    for match in _ARRAY.finditer(text):
+        shape = match.group(1).decode().replace(",", " ").split()
+        if not all(length.isdigit() for length in shape) or size_of(tuple(map(int, shape)), 1) > len(text):
+            raise DataError(
+                f"{what} is damaged: it announces an array of shape ({', '.join(shape)[:60]}); copy it again."
+            )

@@ -1,6 +1,7 @@
 """From raw records to frames in eV and Å."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -145,14 +146,22 @@ def _to_frame(record: Record, chosen: Chosen, units: FileUnits, name: str, label
     forces = record.properties.get(chosen.forces or "")
     return Frame(
         structure,
-        energy=None if energy is None else float(np.ravel(energy)[0]) * ENERGY_UNITS[units.energy],
-        forces=None if forces is None else np.asarray(forces, dtype=np.float64) * force_factor(units.forces),
+        energy=None if energy is None else float(_numbers(energy, "energy", name).flat[0]) * ENERGY_UNITS[units.energy],
+        forces=None if forces is None else _numbers(forces, "forces", name) * force_factor(units.forces),
         fixed=record.fixed,
         tags=record.tags,
         id=record.id,
         config_type=label.of(record),
         weights=_weights(record, name),
     )
+
+
+def _numbers(value: Any, label: str, name: str) -> FloatArray:
+    """A label as an array with at least one axis, refused where it is something else than numbers."""
+    array = np.atleast_1d(np.asarray(value))
+    if array.dtype.kind not in "fiub" or array.size == 0:
+        raise DataError(f"{name} holds '{value!s:.40}' for its {label}, where numbers are needed; correct the file.")
+    return array.astype(np.float64)
 
 
 WEIGHTS = (("config_energy_weight",), ("config_forces_weight",), ("config_stress_weight", "config_virials_weight"))

@@ -10,6 +10,7 @@ from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.data.readers.stacked import split_frames
 from cliffordstf.data.structure import IntArray
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget, size_of
 
 LABELS = ("energy", "force", "virial")
 
@@ -19,11 +20,12 @@ def is_system(path: Path) -> bool:
     return (path / "type.raw").is_file()
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read all sets, one after the other. A file named `nopbc` makes it a molecule."""
     elements = _elements(path)
     types = _indices_to_numbers(path, np.loadtxt(path / "type.raw", dtype=np.int64, ndmin=1).ravel(), elements)
     sets = sorted(path.glob("set.*"), key=lambda item: natural_key(item.name))
+    budget.unpacked(sum(file.stat().st_size for folder in sets for file in folder.glob("*.npy")), str(path))
     if not sets:
         raise DataError(
             f"{path.name} is a DeePMD folder without set.* folders; raw text must be converted to npy first."
@@ -78,6 +80,12 @@ def _read_set(path: Path, folder: Path, types: IntArray, elements: IntArray, lim
 
 
 def _load(file: Path) -> np.ndarray:
+    with file.open("rb") as stream:
+        version = np.lib.format.read_magic(stream)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(stream)
+        if dtype.hasobject or size_of(shape, dtype.itemsize) > file.stat().st_size:
+            raise DataError(f"{file} states {shape} numbers, which it does not hold; copy it again.")
     return np.load(file, allow_pickle=False)
 
 

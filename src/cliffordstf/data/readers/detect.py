@@ -28,9 +28,10 @@ from cliffordstf.data.readers.record import Contents
 from cliffordstf.data.shards import reading as shards
 from cliffordstf.data.shards.layout import is_shards
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import Budget
 from cliffordstf.options.text import did_you_mean
 
-Reader = Callable[[Path, int | None], Contents]
+Reader = Callable[[Path, int | None, Budget], Contents]
 
 FORMATS = (
     "extended XYZ (also .gz, .bz2, .xz), ASE .traj and .db, ASE-LMDB, npz of revised MD17 or sGDML, HDF5, DeePMD npy "
@@ -51,9 +52,9 @@ _MAGIC: tuple[tuple[bytes, Reader], ...] = (
 )
 
 
-def read_shards(path: Path, limit: int | None) -> Contents:
+def read_shards(path: Path, limit: int | None, budget: Budget) -> Contents:
     """Read a folder of our shards."""
-    return shards.read(path, limit)  # looked up late: that module imports this package
+    return shards.read(path, limit, budget)  # looked up late: that module imports this package
 
 
 _FOLDERS: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
@@ -85,6 +86,8 @@ def expand(path: Path) -> list[Path]:
         raise DataError(f"{path} does not exist{did_you_mean(path.name, siblings)}; check the path.")
     if path.is_file() or _is_unit(path):
         return [path]
+    if not path.is_dir():
+        raise DataError(f"{path} is a pipe or a device, not a file; write its content to a file first.")
     found = [item for item in path.iterdir() if _is_unit(item) or (item.is_file() and _known_suffix(item))]
     if not found:
         raise DataError(f"{path} has no data files directly inside; name a file in one of these formats: {FORMATS}.")

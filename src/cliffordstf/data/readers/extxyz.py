@@ -1,19 +1,22 @@
 """Extended XYZ and plain XYZ, also compressed with gzip, bzip2 or xz."""
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from ase.io.extxyz import read_xyz
 
-from cliffordstf.data.readers.compression import is_compressed, open_bytes, open_text
+from cliffordstf.data.readers.compression import check_arrays, is_compressed, open_bytes, open_text
 from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -26,25 +29,65 @@ STATED_UNITS = {
 }
 """Comment-line keys by which some files state units -> the keys they are about."""
 
-
-def read(path: Path, limit: int | None) -> Contents:
-    """Read through ASE; a comment line that is not key=value simply holds no labels."""
-    with open_text(path) as file:
-        return _parsed(file, path.name, limit, 0)
+_CELL_LINE = "VEC"
+_MANY_COLUMNS = re.compile(r":[SRIL]:(\d{3,})")
 
 
-def _parsed(file: IO[str], name: str, limit: int | None, first: int) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
+    """Read through ASE, frame by frame; a comment line that is not key=value simply holds no labels."""
+    with open_text(path, budget) as file:
+        return _parsed(file, path, limit, 0, budget)
+
+
+def _parsed(file: IO[str], path: Path, limit: int | None, first: int, budget: Budget) -> Contents:
     records: list[Record] = []
     try:
-        for atoms in read_xyz(file, slice(0, limit)):
-            records.append(record_from_atoms(atoms))
+        for text in islice(_frames(file, budget, path), limit):
+            records.extend(map(record_from_atoms, read_xyz(io.StringIO(text), 0)))
+    except DataError:
+        raise
     except Exception as error:  # whatever ASE meets in a broken file, the user needs the place
-        raise _broken(name, first + len(records), f"{type(error).__name__}: {error}") from error
+        raise _broken(path.name, first + len(records), f"{type(error).__name__}: {error}") from error
     return Contents("extxyz", records, key_units=_stated_units(records), first=first)
 
 
 def _broken(name: str, frame: int, reason: str) -> DataError:
     return DataError(f"{name} cannot be read as extended XYZ at frame {frame} ({reason}); check the file there.")
+
+
+def _frames(file: IO[str], budget: Budget, path: Path) -> Iterator[str]:
+    """The text of each frame: a number of atoms, a comment, that many lines, and the cell where lines have it.
+
+    ASE alone would stop at a blank line without a word, and follow any number of atoms or columns.
+    """
+    largest = 8 * max(path.stat().st_size, 1)
+    check_time, line = budget.clock(str(path)), file.readline()
+    while line:
+        if not line.strip():
+            line = file.readline()
+            continue
+        check_time()
+        count = int(line)
+        budget.announced(count, largest, "the number of atoms")
+        budget.counted(count, "it")
+        lines = [line, file.readline(), *islice(file, count)]
+        if len(lines) < count + 2:
+            raise ValueError(f"it ends after {max(0, len(lines) - 2)} of {count} atoms")
+        _check_comment(lines[1], lines[2] if count else "")
+        line = file.readline()
+        while line.lstrip().startswith(_CELL_LINE):
+            lines.append(line)
+            line = file.readline()
+        yield "".join(lines)
+
+
+def _check_comment(comment: str, first: str) -> None:
+    """Refuse a comment that states more columns, or larger arrays, than there are."""
+    for stated in _MANY_COLUMNS.findall(comment):
+        if int(stated) > len(first.split()):
+            raise ValueError(f"it states a property of {stated} columns, and lines have {len(first.split())}")
+    if "__ndarray__" in comment:
+        check_arrays(comment.encode(), "the comment line")
 
 
 @dataclass(frozen=True)
@@ -83,14 +126,14 @@ def parts(path: Path, size: int, limit: int | None = None) -> Iterator[Part]:
 
 def _continues(line: bytes) -> bool:
     """Whether a line after the atoms belongs to them: an empty one, or a lattice vector of plain XYZ."""
-    return not line.strip() or line.lstrip().startswith(b"VEC")
+    return not line.strip() or line.lstrip().startswith(_CELL_LINE.encode())
 
 
-def read_part(path: Path, part: Part) -> Contents:
+def read_part(path: Path, part: Part, budget: Budget = USUAL_BUDGET) -> Contents:
     """The frames of a part. Its bytes are read, and nothing else is kept."""
     with _positioned(path, part.begin) as stream:
         text = stream.read(part.end - part.begin).decode("utf-8")
-    return _parsed(io.StringIO(text), path.name, None, part.first)
+    return _parsed(io.StringIO(text), path, None, part.first, budget)
 
 
 _open_streams: dict[Path, IO[bytes]] = {}

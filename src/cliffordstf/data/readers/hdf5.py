@@ -22,77 +22,110 @@ from cliffordstf.data.readers.paths import natural_key
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.data.readers.stacked import split_frames
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget, size_of
 
 NUMBERS = ("numbers", "atomic_numbers", "elements", "species", "z")
 POSITIONS = ("positions", "coordinates", "coords", "conformations", "pos", "r")
 CELL = ("cell", "box", "lattice")
 PBC = ("pbc",)
 LABELS = {key for keys in SEARCH.values() for key in keys}
+_STRUCTURAL = {*NUMBERS, *POSITIONS}
 
 
-def read(path: Path, limit: int | None, first: int = 0) -> Contents:
-    """Walk the groups and read those that hold numbers and positions, from one structure on."""
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
+    """Read the groups that hold numbers and positions, from one structure on; others with numbers are reported."""
     records: list[Record] = []
     key_units: dict[str, str] = {}
+    left_out: list[str] = []
     before = 0
     with h5py.File(path, "r") as file:
-        for group in _structure_groups(file):
+        for group, items in _groups(path, file, budget):
             left = None if limit is None else limit - len(records)
             if left == 0:
                 break
-            frames, skipped = _frames(group), max(0, first - before)
+            if not _find(items, NUMBERS) or not _find(items, POSITIONS):
+                if any(key.casefold() in _STRUCTURAL | LABELS for key in items):
+                    left_out.append(group.name.strip("/") or "/")
+                continue
+            budget.unpacked(sum(size_of(item.shape, item.dtype.itemsize) for item in items.values()), str(path))
+            frames, skipped = _frames(items), max(0, first - before)
             before += frames
             if skipped < frames:
                 end = frames if left is None else min(frames, skipped + left)
-                records.extend(_read_group(path, group, slice(skipped, end)))
-                key_units.update(_stated_units(group))
+                records.extend(_read_group(path, group, items, slice(skipped, end)))
+                key_units.update(_stated_units(items))
         if not records:
             raise DataError(
                 f"{path.name} has no group with numbers and positions (it holds {_outline(file)}); "
                 "each structure needs 'atomic_numbers' and 'positions' in one group."
             )
-    return Contents("HDF5", records, key_units=key_units, first=first)
+    return Contents("HDF5", records, key_units=key_units, warnings=_warnings(path, left_out), first=first)
 
 
 def count(path: Path) -> int:
     """Number of structures in all groups."""
     with h5py.File(path, "r") as file:
-        return sum(_frames(group) for group in _structure_groups(file))
+        groups = (items for _, items in _groups(path, file, USUAL_BUDGET))
+        return sum(_frames(items) for items in groups if _find(items, NUMBERS) and _find(items, POSITIONS))
 
 
-def _frames(group: h5py.Group) -> int:
+def _frames(items: "Items") -> int:
     """Structures of a group: one, or the length of the first axis of its positions."""
-    shape = group[_find(group, POSITIONS)].shape
+    shape = items[_find(items, POSITIONS) or ""].shape
     return 1 if len(shape) == 2 else int(shape[0])
 
 
-def _find(group: h5py.Group, names: tuple[str, ...]) -> str | None:
-    present = {key.casefold(): key for key in group if isinstance(group.get(key), h5py.Dataset)}
+def _warnings(path: Path, left_out: list[str]) -> tuple[str, ...]:
+    if not left_out:
+        return ()
+    names = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
+    return (f"{len(left_out)} groups of {path.name} lack atomic numbers or positions and were left out: {names}.",)
+
+
+Items = dict[str, h5py.Dataset]
+"""Data sets of a group by name."""
+
+
+def _find(items: Items, names: tuple[str, ...]) -> str | None:
+    present = {key.casefold(): key for key in items}
     return next((present[name] for name in names if name in present), None)
 
 
-def _structure_groups(group: h5py.Group) -> Iterator[h5py.Group]:
-    if _find(group, NUMBERS) and _find(group, POSITIONS):
-        yield group
+def _groups(path: Path, group: h5py.Group, budget: Budget, depth: int = 0) -> Iterator[tuple[h5py.Group, Items]]:
+    """A group and all below those that are no structures themselves, with their data sets."""
+    budget.nested(depth, str(path))
+    children = {key: _child(path, group, key) for key in sorted(group, key=natural_key)}
+    items = {key: child for key, child in children.items() if isinstance(child, h5py.Dataset)}
+    if items:
+        yield group, items
+    if _find(items, NUMBERS) and _find(items, POSITIONS):
         return
-    for key in sorted(group, key=natural_key):
-        child = group.get(key)
+    for child in children.values():
         if isinstance(child, h5py.Group):
-            yield from _structure_groups(child)
+            yield from _groups(path, child, budget, depth + 1)
 
 
-def _read_group(path: Path, group: h5py.Group, rows: slice) -> list[Record]:
+def _child(path: Path, group: h5py.Group, key: str) -> Any:
+    """What is under a name; links to other files are refused, links to nothing are damage."""
+    where = f"{group.name.rstrip('/')}/{key}"
+    if isinstance(group.get(key, getlink=True), h5py.ExternalLink):
+        raise DataError(f"{path.name} refers to another file under '{where}'; copy that into it.")
+    try:
+        return group[key]
+    except (KeyError, OSError, RuntimeError, ValueError) as error:
+        raise DataError(f"{path.name} is damaged: '{where}' cannot be opened ({error}); copy it again.") from None
+
+
+def _read_group(path: Path, group: h5py.Group, items: Items, rows: slice) -> list[Record]:
     """Some of the structures of a group; of stacked arrays only their rows are read."""
-    structural = [_find(group, names) for names in (NUMBERS, POSITIONS, CELL, PBC)]
-    frames = _frames(group)
-    rows_of = {
-        key: rows if group[structural[1]].ndim != 2 and _is_stacked(key, item, structural, frames) else ()
-        for key, item in group.items()
-        if isinstance(item, h5py.Dataset)
+    structural = [_find(items, names) for names in (NUMBERS, POSITIONS, CELL, PBC)]
+    frames, is_stack = _frames(items), items[structural[1] or ""].ndim != 2
+    rows_of: dict[str, Any] = {
+        key: rows if is_stack and _is_stacked(key, item, structural, frames) else () for key, item in items.items()
     }
-    numbers, positions, cell, pbc = (_value(path, group, key, rows_of) for key in structural)
+    numbers, positions, cell, pbc = (_value(path, items, key, rows_of) for key in structural)
     properties = {
-        key: group[key][rows_of[key]] for key in rows_of if key not in structural and group[key].dtype.kind in "fiu"
+        key: item[rows_of[key]] for key, item in items.items() if key not in structural and item.dtype.kind in "fiu"
     }
     properties |= {key: value for key, value in group.attrs.items() if np.asarray(value).dtype.kind in "fiu"}
     label = group.name.strip("/")
@@ -119,18 +152,18 @@ def _is_stacked(key: str, item: h5py.Dataset, structural: list[str | None], fram
     return item.ndim > (1 if key in (numbers, pbc) else 0) and item.shape[0] == frames
 
 
-def _value(path: Path, group: h5py.Group, key: str | None, rows: Mapping[str, Any]) -> Any:
+def _value(path: Path, items: Items, key: str | None, rows: Mapping[str, Any]) -> Any:
     if key is None:
         return None
-    if group[key].dtype.kind not in "fiub":
-        raise DataError(f"{path.name} holds text in '{group[key].name}', where numbers are needed; store numbers.")
-    return group[key][rows[key]]
+    if items[key].dtype.kind not in "fiub":
+        raise DataError(f"{path.name} holds text in '{items[key].name}', where numbers are needed; store numbers.")
+    return items[key][rows[key]]
 
 
-def _stated_units(group: h5py.Group) -> dict[str, str]:
-    positions = _find(group, POSITIONS)
+def _stated_units(items: Items) -> dict[str, str]:
+    positions = _find(items, POSITIONS)
     units = {}
-    for key, item in group.items():
+    for key, item in items.items():
         unit = item.attrs.get("units")
         if unit is not None:
             text = unit.decode() if isinstance(unit, bytes) else str(unit)

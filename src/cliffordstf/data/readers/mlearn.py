@@ -6,6 +6,7 @@ components differs between the published files, even between groups of one file,
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,19 @@ from ase.data import atomic_numbers
 from cliffordstf.data.readers.compression import open_text
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 GROUP = "group"
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read every entry; disordered sites are refused."""
-    with open_text(path) as file:
-        entries = json.load(file)
+    with open_text(path, budget) as file:
+        try:
+            entries = json.load(file)
+        except RecursionError:
+            budget.nested(sys.getrecursionlimit(), str(path))
+            raise
     if not isinstance(entries, list) or not all(isinstance(entry, dict) and "structure" in entry for entry in entries):
         raise DataError(
             f"{path.name} is JSON, but not a list of entries with 'structure' and 'outputs' as mlearn has them; "

@@ -11,6 +11,7 @@ from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.data.readers.sdf import Molecule, molecules
 from cliffordstf.data.structure import FloatArray
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 TABLE = "properties.csv"
 SDF_FILES = "combined_mols_*.sdf"
@@ -32,12 +33,12 @@ def is_folder(path: Path) -> bool:
     return (path / TABLE).is_file() and next(path.glob(SDF_FILES), None) is not None
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read the molecules of all SDF files in order; line by line they are those of the table."""
     files = sorted(path.glob(SDF_FILES), key=lambda file: natural_key(file.name))
     ids, names, values = _table(path / TABLE, limit)
     records = []
-    for number, molecule in enumerate(islice(chain.from_iterable(map(molecules, files)), limit)):
+    for number, molecule in enumerate(islice(chain.from_iterable(molecules(file, budget) for file in files), limit)):
         if number >= len(values):
             raise DataError(f"{path} holds more molecules in its SDF files than {TABLE} has rows; download it again.")
         records.append(_record(molecule, int(ids[number]), dict(zip(names, values[number].tolist(), strict=True))))

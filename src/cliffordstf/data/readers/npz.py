@@ -13,12 +13,14 @@ import numpy as np
 from cliffordstf.data.readers.record import Contents
 from cliffordstf.data.readers.stacked import split_frames
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read either kind; an array of Python objects is refused, since opening it could run code."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         keys = list(archive.files)
+        budget.unpacked(sum(member.file_size for member in archive.zip.infolist()), str(path))
         if {"nuclear_charges", "coords"} <= set(keys):
             return _revised_md17(_load(path, archive, ("nuclear_charges", "coords", "energies", "forces")), limit)
         if {"z", "R"} <= set(keys):

@@ -9,6 +9,7 @@ from cliffordstf.data.readers import extxyz
 from cliffordstf.data.readers.compression import first_bytes, open_text
 from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 ADSORPTION = "adsorption_energy"
 SUBSURFACE = 0
@@ -35,13 +36,13 @@ def _is_entry(line: str) -> bool:
         return False
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read the structures; the adsorption energy (total minus reference, eV) is one more property."""
     beside = side_file(path)
     assert beside is not None
-    with open_text(beside) as file:
+    with open_text(beside, budget) as file:
         entries = [line.strip() for line in file if line.strip()]
-    contents = extxyz.read(path, limit)
+    contents = extxyz.read(path, limit, budget)
     found = len(contents.records)
     if found > len(entries) or (limit is None and found < len(entries)):
         raise DataError(

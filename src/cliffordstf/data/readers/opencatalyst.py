@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.compression import EVERYTHING, first_bytes
-from cliffordstf.data.readers.lmdb_file import open_lmdb, structure_keys
+from cliffordstf.data.readers.compression import unpacked
+from cliffordstf.data.readers.lmdb_file import kept_lmdb
 from cliffordstf.data.readers.per_atom import atom_tags
 from cliffordstf.data.readers.pickles import CODE, GraphObject, load_pickle, plain
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 _STRUCTURE = {"pos", "cell", "atomic_numbers", "natoms", "fixed", "tags"}
 _GRAPH = {"x", "edge_index", "edge_attr", "cell_offsets", "normal", "face", "distances", "neighbors"}
@@ -20,29 +21,28 @@ _LABELS = {"y": "energy", "force": "forces"}
 _INITIAL_FORCES = "force"
 
 
-def read_lmdb(path: Path, limit: int | None, first: int = 0) -> Contents:
+def read_lmdb(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
     """Read structures in the order of their numbers: the keys sort as text, and `length` may be absent."""
     records = []
-    with open_lmdb(path) as transaction:
-        keys = structure_keys(path, transaction)
-        warnings = _short(path, transaction.get(b"length"), len(keys))
-        for key in keys[first : None if limit is None else first + limit]:
-            where = f"{path.name}, key {key.decode()}"
-            records.append(_record(load_pickle(bytes(transaction.get(key)), where), where))
+    entries, keys = kept_lmdb(path, budget)
+    warnings = _short(path, entries.get(b"length"), len(keys))
+    for key in keys[first : None if limit is None else first + limit]:
+        where = f"{path.name}, key {key.decode()}"
+        records.append(_record(load_pickle(entries.get(key) or b"", where), where))
     return replace(_contents("Open Catalyst LMDB", records, warnings), first=first)
 
 
 def _short(path: Path, length: bytes | None, found: int) -> tuple[str, ...]:
-    stated = load_pickle(bytes(length), f"{path.name}, key length") if length is not None else found
+    stated = load_pickle(length, f"{path.name}, key length") if length is not None else found
     stated = int(np.ravel(plain(stated))[0])
     if stated == found:
         return ()
     return (f"{path.name} states {stated} structures but holds {found}; check that it was copied as a whole.",)
 
 
-def read_pickle(path: Path, limit: int | None) -> Contents:
+def read_pickle(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read a pickled list of such objects."""
-    found = load_pickle(first_bytes(path, EVERYTHING), str(path))
+    found = load_pickle(unpacked(path, budget), str(path))
     items = found if isinstance(found, list) else [found]
     if not items or not all(isinstance(item, GraphObject) for item in items):
         raise DataError(

@@ -5,7 +5,9 @@ which do nothing but keep numbers; any other name is refused.
 """
 
 import io
+import math
 import pickle
+import pickletools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -32,7 +34,14 @@ _GEOMETRIC = ("torch_geometric.data.data", "torch_geometric.data.storage")
 _GEOMETRIC_CLASSES = {"Data", "DataEdgeAttr", "DataTensorAttr", "GlobalStorage"}
 
 
-class GraphObject:
+class _Closed(type):
+    """Of classes that a pickle cannot change: it could otherwise spoil every file that is opened after it."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        raise pickle.UnpicklingError(f"the attribute '{name}' of a class")
+
+
+class GraphObject(metaclass=_Closed):
     """In the place of `torch_geometric.data.Data` and what it is made of: attributes, and nothing else."""
 
     def fields(self) -> dict[str, Any]:
@@ -43,7 +52,7 @@ class GraphObject:
         return dict(found) if isinstance(found, dict) else {}
 
 
-class Storage:
+class Storage(metaclass=_Closed):
     """The numbers behind a tensor, kept as bytes until they are asked for."""
 
     def __init__(self, content: bytes) -> None:
@@ -85,7 +94,7 @@ class _StorageReader(pickle.Unpickler):
         return _TORCH_DTYPES[name]
 
 
-class Tensor:
+class Tensor(metaclass=_Closed):
     """In the place of `torch.Tensor`: where its numbers are in a storage."""
 
     def __init__(self, storage: Storage, offset: int, size: Any, stride: Any, *_: Any) -> None:
@@ -100,13 +109,13 @@ class Tensor:
         reach = 1 + sum((n - 1) * step for n, step in zip(self._size, self._stride, strict=True))
         # A view beyond the storage would read foreign memory; one larger than it could fill all of it.
         negative = min((self._offset, *self._size, *self._stride)) < 0
-        if negative or max(reach, int(np.prod(self._size))) > len(numbers):
+        if negative or max(reach, math.prod(self._size)) > len(numbers):
             raise pickle.UnpicklingError("a tensor that is larger than its storage")
         strides = [step * numbers.itemsize for step in self._stride]
         return np.lib.stride_tricks.as_strided(numbers, self._size, strides).copy()
 
 
-class _Dtype:
+class _Dtype(metaclass=_Closed):
     """In the place of `numpy.dtype`."""
 
     def __init__(self, code: str, *_: Any) -> None:
@@ -123,7 +132,7 @@ class _Dtype:
         return found
 
 
-class Array:
+class Array(metaclass=_Closed):
     """In the place of `numpy.ndarray`."""
 
     def __init__(self, *_: Any) -> None:
@@ -142,8 +151,18 @@ def _array(content: Any, dtype: _Dtype, shape: Any, order: Any = "C") -> NDArray
     return np.frombuffer(bytes(content), dtype=dtype.real()).reshape(tuple(shape), order=order)
 
 
-def _scalar(dtype: _Dtype, content: bytes) -> Any:
-    return np.frombuffer(content, dtype=dtype.real())[0].item()
+class _Buffer(metaclass=_Closed):
+    """In the place of `numpy.core.numeric._frombuffer`; a class, because functions can be changed."""
+
+    def __new__(cls, content: Any, dtype: _Dtype, shape: Any, order: Any = "C") -> Any:
+        return _array(content, dtype, shape, order)
+
+
+class _Scalar(metaclass=_Closed):
+    """In the place of `numpy.core.multiarray.scalar`."""
+
+    def __new__(cls, dtype: _Dtype, content: bytes) -> Any:
+        return np.frombuffer(content, dtype=dtype.real())[0].item()
 
 
 def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
@@ -157,8 +176,8 @@ def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
     }
     for package in ("numpy.core", "numpy._core"):
         found[f"{package}.multiarray", "_reconstruct"] = Array
-        found[f"{package}.multiarray", "scalar"] = _scalar
-        found[f"{package}.numeric", "_frombuffer"] = _array
+        found[f"{package}.multiarray", "scalar"] = _Scalar
+        found[f"{package}.numeric", "_frombuffer"] = _Buffer
     found.update({(module, name): GraphObject for module in _GEOMETRIC for name in _GEOMETRIC_CLASSES})
     return found
 
@@ -182,6 +201,13 @@ class _Unpickler(pickle.Unpickler):
         raise _Forbidden(f"a reference to {pid!r:.60}")
 
 
+def _check_memo(content: bytes) -> None:
+    """Refuse numbers of remembered objects beyond the size of the pickle: memory is taken for all below them."""
+    for operation, argument, _ in pickletools.genops(content):
+        if operation.code in "pr" and isinstance(argument, int) and not 0 <= argument <= len(content):
+            raise pickle.UnpicklingError(f"it remembers an object under number {argument}")
+
+
 def load_pickle(content: bytes, where: str) -> Any:
     """The content of a pickle, with stand-ins for tensors, arrays and graph objects.
 
@@ -193,6 +219,7 @@ def load_pickle(content: bytes, where: str) -> Any:
         DataError: It names something that is not on the list, or is damaged.
     """
     try:
+        _check_memo(content)
         return _Unpickler(io.BytesIO(content)).load()
     except _Forbidden as error:
         raise DataError(

@@ -9,6 +9,7 @@ from ase.data import atomic_numbers
 from cliffordstf.data.readers.paths import natural_key
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 TARGETS = ("A", "B", "C", "mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "U0", "U", "H", "G", "Cv")
 """In the order of the files: GHz (A to C), D, bohr³, Hartree (homo to gap), bohr², Hartree (zpve to G), cal/mol/K."""
@@ -58,9 +59,11 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and next(path.glob(RAW_FILES), None) is not None
 
 
-def read_raw(path: Path, limit: int | None) -> Contents:
+def read_raw(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read one raw file, or all of a folder in the order of their names."""
     files = sorted(path.glob(RAW_FILES), key=lambda file: natural_key(file.name)) if path.is_dir() else [path]
+    for file in files[:limit]:
+        budget.unpacked(file.stat().st_size, str(file))
     return contents("QM9 xyz", [_parse(file) for file in files[:limit]])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from cliffordstf.data.readers import qm9
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 ADDRESS = "qm9pack:"
 
@@ -27,7 +28,7 @@ COLUMNS = dict(
 """Target -> column, spelt as in the package."""
 
 
-def read(path: Path, limit: int | None) -> Contents:  # noqa: ARG001  (every reader takes a path)
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:  # noqa: ARG001
     """Read the 130,831 molecules; the 3,054 that failed the consistency check are not among them."""
     rows = (record for file in _tables() for record in _molecules(file))
     return qm9.contents("qm9pack", list(islice(rows, limit)))

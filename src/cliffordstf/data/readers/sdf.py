@@ -1,6 +1,7 @@
 """SDF files (V2000 connection tables): elements and positions, one molecule after the other."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice
@@ -14,9 +15,12 @@ from cliffordstf.data.readers.compression import open_text
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.data.structure import FloatArray, IntArray
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 _NUMBERS = {**atomic_numbers, "D": 1, "T": 1}
 _END = "$$$$"
+_TABLE_END = "M  END"
+_BOND = re.compile(r"[ \d]{2}\d[ \d]{2}\d[ \d]{2}\d")
 
 _QM9_COLUMNS = {"u0": "U0", "u298": "U", "h298": "H", "g298": "G", "cv": "Cv"}
 _ATOMISATION = ("u0_atom", "u298_atom", "h298_atom", "g298_atom")
@@ -37,27 +41,43 @@ def is_sdf(start: bytes) -> bool:
     return len(lines) > 3 and lines[3].rstrip().endswith((b"V2000", b"V3000"))
 
 
-def molecules(path: Path) -> Iterator[Molecule]:
+def molecules(path: Path, budget: Budget = USUAL_BUDGET) -> Iterator[Molecule]:
     """The molecules of a file, read as they are asked for.
 
     Raises:
         DataError: A table is cut off or of another version; the message names its place.
     """
-    with open_text(path) as file:
+    with open_text(path, budget) as file:
         for index in count():
             header = list(islice(file, 4))
-            if not "".join(header).strip():
+            if not "".join(header).strip() and not any(line.strip() for line in file):
                 return
             try:
                 molecule = _molecule(header, file)
+                _skip_rest(file, is_only=index == 0)
             except (ValueError, IndexError) as error:
                 raise DataError(
                     f"{path.name}, molecule {index} cannot be read ({error}); check the file there."
                 ) from None
             yield molecule
-            for line in file:  # bonds and other properties
-                if line.startswith(_END):
-                    break
+
+
+def _skip_rest(file: Iterable[str], is_only: bool) -> None:
+    """Pass over properties and data up to the line of dollars, which a file with one molecule may leave out."""
+    table_ended = False
+    for line in file:
+        if line.startswith(_END):
+            if not table_ended:
+                break
+            return
+        if line.startswith(_TABLE_END) or line.rstrip().endswith(("V2000", "V3000")):
+            if table_ended or not line.startswith(_TABLE_END):
+                raise ValueError(f"it holds two tables without a line {_END} between them")
+            table_ended = True
+    if not table_ended:
+        raise ValueError("it has no line 'M  END', so it was cut off or changed")
+    if not is_only:
+        raise ValueError(f"it ends without a line {_END}, so it was cut off")
 
 
 def _molecule(header: list[str], file: Iterable[str]) -> Molecule:
@@ -68,6 +88,9 @@ def _molecule(header: list[str], file: Iterable[str]) -> Molecule:
     atoms = list(islice(file, n_atoms))
     if len(atoms) < n_atoms:
         raise ValueError(f"it ends after {len(atoms)} of {n_atoms} atoms")
+    bonds = list(islice(file, int(header[3][3:6])))
+    if not all(_BOND.match(line) for line in bonds):
+        raise ValueError(f"its {len(bonds)} bonds are not behind its {n_atoms} atoms")
     positions = [float(line[start : start + 10]) for line in atoms for start in (0, 10, 20)]
     numbers = [_NUMBERS.get(line[31:34].strip(), 0) for line in atoms]
     return Molecule(
@@ -75,10 +98,10 @@ def _molecule(header: list[str], file: Iterable[str]) -> Molecule:
     )
 
 
-def read(path: Path, limit: int | None) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read the molecules, with the targets of QM9 where its table `….sdf.csv` stands beside the file."""
     beside = path.with_name(path.name + ".csv")
-    found = islice(molecules(path), limit)
+    found = islice(molecules(path, budget), limit)
     if not beside.is_file():
         return Contents("SDF", [_record(molecule) for molecule in found])
     table = _table(beside)
@@ -93,6 +116,11 @@ def read(path: Path, limit: int | None) -> Contents:
                 "download."
             )
         records.append(_record(molecule, table[molecule.title]))
+    if limit is None and len(records) < len(table):
+        raise DataError(
+            f"{path.name} holds {len(records)} molecules but {beside.name} has {len(table)}; it was cut off, copy it "
+            "again."
+        )
     return qm9.contents("QM9 SDF", records, dict.fromkeys(_ATOMISATION, "kcal/mol"))
 
 

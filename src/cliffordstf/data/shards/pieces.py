@@ -28,8 +28,9 @@ from cliffordstf.data.readers.record import Contents, Source
 from cliffordstf.data.shards import reading as shards
 from cliffordstf.data.units import AUTO
 from cliffordstf.errors import ConfigError, DataError
+from cliffordstf.host.budget import Budget
 
-Window = Callable[[Path, int | None, int], Contents]
+Window = Callable[[Path, int | None, Budget, int], Contents]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def split(paths: Sequence[str | Path], size: int, options: ReadOptions) -> Itera
     shard: list[Piece] = []
     filled, left = 0, options.limit
     for file, name in zip(files, distinct_names(files), strict=True):
-        for part in _parts(file, size, left):
+        for part in _parts(file, size, left, options.limits.budget()):
             count = 1 if part is None else part.count
             if shard and filled + count > size:
                 yield shard
@@ -106,7 +107,7 @@ def split(paths: Sequence[str | Path], size: int, options: ReadOptions) -> Itera
         yield shard
 
 
-def _parts(file: Path, size: int, limit: int | None) -> Iterator[extxyz.Part | None]:
+def _parts(file: Path, size: int, limit: int | None, budget: Budget) -> Iterator[extxyz.Part | None]:
     """Parts of one file up to a limit; None for a file that is read as a whole."""
     reader = find_reader(file)
     access = ACCESS.get(reader)
@@ -116,7 +117,7 @@ def _parts(file: Path, size: int, limit: int | None) -> Iterator[extxyz.Part | N
         yield None
         return
     else:
-        total = one_sentence(file, lambda: _count(file, reader, access, limit))
+        total = one_sentence(file, lambda: _count(file, reader, access, limit, budget))
         found = (extxyz.Part(first, min(size, total - first), 0, 0) for first in range(0, total, size))
     empty = True
     for part in found:
@@ -126,9 +127,9 @@ def _parts(file: Path, size: int, limit: int | None) -> Iterator[extxyz.Part | N
         raise DataError(f"{file} holds no structures; check how it was written.")
 
 
-def _count(file: Path, reader: Reader, access: Access | None, limit: int | None) -> int:
+def _count(file: Path, reader: Reader, access: Access | None, limit: int | None, budget: Budget) -> int:
     """Structures of a file, at most as many as the limit."""
-    total = len(reader(file, limit).records) if access is None else access.count(file)
+    total = len(reader(file, limit, budget).records) if access is None else access.count(file)
     return total if limit is None else min(total, limit)
 
 
@@ -152,7 +153,7 @@ def read_pieces(pieces: Sequence[Piece], options: ReadOptions, keep_atoms: bool 
 
 def read_piece(piece: Piece, options: ReadOptions, keep_atoms: bool = False) -> tuple[list[Frame], Source]:
     """Structures of a piece, and what its file turned out to be."""
-    contents = one_sentence(piece.path, lambda: _contents(piece))
+    contents = one_sentence(piece.path, lambda: _contents(piece, options.limits.budget()))
     if not contents.records:
         raise DataError(f"{piece.path} holds no structures; check how it was written.")
     frames, source = convert(piece.path, contents, piece.name, options, keep_atoms)
@@ -162,11 +163,15 @@ def read_piece(piece: Piece, options: ReadOptions, keep_atoms: bool = False) -> 
     return frames, source
 
 
-def _contents(piece: Piece) -> Contents:
+def _contents(piece: Piece, budget: Budget) -> Contents:
     reader, part = find_reader(piece.path), piece.part
     if part is None:
-        return reader(piece.path, None)
-    if reader is extxyz.read:
-        return extxyz.read_part(piece.path, part)
-    access = ACCESS.get(reader)
-    return reader(piece.path, part.count) if access is None else access.read(piece.path, part.count, part.first)
+        contents = reader(piece.path, None, budget)
+    elif reader is extxyz.read:
+        contents = extxyz.read_part(piece.path, part, budget)
+    elif (access := ACCESS.get(reader)) is not None:
+        contents = access.read(piece.path, part.count, budget, part.first)
+    else:
+        contents = reader(piece.path, part.count, budget)
+    budget.counted(sum(len(record.numbers) for record in contents.records), str(piece.path))
+    return contents

@@ -13,13 +13,15 @@ from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.data.shards.layout import ATOM_COLUMNS, INDEX, STRUCTURE_COLUMNS, ShardSummary, file_of, read_index
 from cliffordstf.data.structure import IntArray
 from cliffordstf.errors import DataError
+from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
 WEIGHTS = ("config_energy_weight", "config_forces_weight", "config_stress_weight")
 
 
-def read(path: Path, limit: int | None, first: int = 0) -> Contents:
+def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
     """Read structures of all shards in order, from one of them on."""
     summaries = read_index(path)
+    budget.counted(sum(summary.atoms for summary in summaries) if limit is None else 0, str(path))
     ends = list(accumulate(summary.structures for summary in summaries))
     total = ends[-1] if ends else 0
     stop = total if limit is None else min(total, first + limit)

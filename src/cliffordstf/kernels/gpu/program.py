@@ -2,19 +2,17 @@
 
 import hashlib
 import importlib.util
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from cliffordstf.host.files import write_text
+from cliffordstf.host.private import code_folder, why_untrusted
 from cliffordstf.kernels.gpu.code import Body, Channels
-from cliffordstf.kernels.native.build import cache_folder
 
 OPTIONS = {"num_warps": 1, "enable_fp_fusion": True}
 """How Triton compiles a kernel if it asks for nothing else: one warp; multiply and add in one instruction."""
@@ -105,28 +103,12 @@ def _heading(channels: Channels, body: Body) -> list[str]:
 def _load(name: str, source: str) -> Any:
     """The function of a source; Triton wants to find it in a file."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:20]
-    path = _folder() / f"{name}_{digest}.py"
-    if not path.exists() or path.read_text() != source:
-        # A rename is atomic: processes that write the file at once all find a whole one.
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(source)
-        os.replace(file.name, path)
+    path = code_folder("triton") / f"{name}_{digest}.py"
+    if not path.is_file() or why_untrusted(path) or path.read_text(encoding="utf-8") != source:
+        write_text(path, source)
     spec = importlib.util.spec_from_file_location(f"cliffordstf_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, name)
-
-
-@cache
-def _folder() -> Path:
-    """Where sources are kept; a folder of this process alone if the cache cannot be written."""
-    folder = cache_folder() / "triton"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.mkdtemp(prefix="cliffordstf-triton-"))

@@ -39,7 +39,7 @@ class Embed : public Operator<T> {
 
   private:
     const int64_t channels, width;
-    std::vector<T> rows;
+    Aligned<T> rows;
 };
 
 // SiLU on scalars, a sigmoid of logits and a bias times every other track.
@@ -89,7 +89,7 @@ class Gate : public Operator<T> {
     const Value features;
     const double silu_gain, sigmoid_gain;
     std::vector<GateTrack> tracks;
-    std::vector<T> bias;
+    Aligned<T> bias;
 
     int64_t count() const { return static_cast<int64_t>(tracks.size()); }
     int64_t width() const { return features.width / features.dims; }
@@ -111,10 +111,10 @@ class Gate : public Operator<T> {
     void run(const View<T>& v, GateArgs& a, Kind kind, bool weighs, F&& action) const {
         // The kernel has a result for every operand: those that are not wanted go to a place that is dropped.
         const auto dx = v.put(kind, this->in(0)), dz = v.put(kind, this->in(1));
-        std::vector<T> x(dx ? 0 : a.atoms * features.width), z(dz ? 0 : a.atoms * count() * width());
+        Aligned<T> x(dx ? 0 : a.atoms * features.width), z(dz ? 0 : a.atoms * count() * width());
         a.dx = dx ? dx.at : x.data(), a.add_x = dx.adds, a.dz = dz ? dz.at : z.data(), a.add_z = dz.adds;
         T* d = weighs ? this->gradient(v, 0) : nullptr;
-        std::vector<T> found(d ? count() * width() : 0, T(0));
+        Aligned<T> found(d ? count() * width() : 0, T(0));
         a.db = d ? found.data() : nullptr, a.add_b = 1;
         action();
         if (d) add_narrowed(found, count(), features.channels, width(), d);

@@ -7,9 +7,9 @@
 
 extern "C" int32_t CSTF_NAME(lanes)() { return cstf::Simd<CSTF_NUMBER>::lanes; }
 
-CSTF_EXPORT(node_forward, NodeArgs, NodeOperator<CSTF_NUMBER>(*a).forward())
-CSTF_EXPORT(node_backward, NodeArgs, NodeOperator<CSTF_NUMBER>(*a).backward())
-CSTF_EXPORT(node_second, NodeArgs, NodeOperator<CSTF_NUMBER>(*a).second())
+CSTF_EXPORT_POOLED(node_forward, NodeArgs, NodeOperator, forward)
+CSTF_EXPORT_POOLED(node_backward, NodeArgs, NodeOperator, backward)
+CSTF_EXPORT_POOLED(node_second, NodeArgs, NodeOperator, second)
 CSTF_EXPORT(gate_forward, GateArgs, ScalarGate<CSTF_NUMBER>(*a).forward())
 CSTF_EXPORT(gate_backward, GateArgs, ScalarGate<CSTF_NUMBER>(*a).backward())
 CSTF_EXPORT(gate_second, GateArgs, ScalarGate<CSTF_NUMBER>(*a).second())

@@ -1,20 +1,26 @@
-"""The kernels as shared libraries: those of the wheel, or built by the system's C++ compiler, once per machine."""
+"""The kernels as shared libraries, built by the system's C++ compiler; those of wheels, built ahead.
+
+Nothing of this package is imported here: the hook that builds wheels loads this file alone.
+"""
 
 import hashlib
-import logging
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-
-logger = logging.getLogger(__name__)
+from typing import Self
 
 FLAGS = ("-std=c++17", "-O3", "-fopenmp", "-fPIC", "-fno-math-errno", "-fno-trapping-math")
 """No -ffast-math: NaN must stay NaN, and linking with it would flush denormals in the whole process."""
+
+MORE_FLAGS = "CLIFFORDSTF_CXXFLAGS"
+"""Environment variable with further flags, such as those of sanitizers; libraries of wheels are then not used."""
 
 FOLDER = Path(__file__).parent
 """The sources."""
@@ -35,57 +41,33 @@ AHEAD = {
 PREBUILT = "built"
 """Folder of the package with the libraries of a wheel."""
 
+_SEAL = b"cliffordstf sha256:"
+"""Stands before the digest at the end of a library."""
+
+_GUARD = """exec 3<&0
+{ cat <&3; kill -KILL 0; } >/dev/null 2>&1 &
+guard=$!
+"$@" </dev/null 3<&-
+code=$?
+kill -KILL $guard
+exit $code"""
+"""Runs a command, and kills it with all that it started when the pipe at standard input closes: a compiler must not go
+on for minutes after the process that wanted its result was killed."""
+
 
 class BuildError(RuntimeError):
     """The kernels cannot be built here; the message gives the reason."""
 
 
-def cache_folder() -> Path:
-    """Where built kernels are kept: $CLIFFORDSTF_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("CLIFFORDSTF_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen) if chosen else (Path(base) if base else Path.home() / ".cache") / "cliffordstf"
-
-
-def built_library(precision: str) -> Path:
-    """Path of the shared library of a precision, one of `PRECISIONS`: the wheel's, that of the cache, or built now.
-
-    Raises:
-        BuildError: There is no compiler, or it fails.
-    """
-    ahead = prebuilt_library(precision)
-    if ahead is not None:
-        return ahead
-    compiler = find_compiler()
-    target = cache_folder() / f"kernels-{precision}-{_digest(compiler)}.so"
-    if not target.exists():
-        logger.info("building the %s kernels with %s, once; this takes about 20 seconds", precision, compiler)
-        build(compiler, target, [precision])
-    return target
-
-
-def build_shared() -> Path:
-    """Path of a library with both precisions that needs nothing but the system's own libraries, built if need be.
-
-    Raises:
-        BuildError: There is no compiler, or it fails.
-    """
-    compiler = find_compiler()
-    target = cache_folder() / f"libcliffordstf-{_digest(compiler)}.so"
-    if not target.exists():
-        build(compiler, target, list(PRECISIONS), link=("-fopenmp",))
-    return target
-
-
 def prebuilt_library(precision: str) -> Path | None:
     """The library of a wheel for this processor and these sources, if there is one."""
     folder = FOLDER / PREBUILT
-    if not folder.is_dir():
+    if not folder.is_dir() or _more_flags():
         return None
     flags = set(_processor().split())
     for level, needed in AHEAD.items():
         found = folder / prebuilt_name(precision, level)
-        if flags.issuperset(needed) and found.is_file():
+        if flags.issuperset(needed) and is_whole(found):
             return found
     return None
 
@@ -151,39 +133,95 @@ def build(
         folder = Path(name)
         for file, content in _sources().items():
             (folder / file).write_bytes(content)
-        flags = [*FLAGS, *(_native_flag(compiler, folder) if machine is None else machine)]
+        flags = [*FLAGS, *(_native_flag(compiler, folder) if machine is None else machine), *_more_flags()]
         files = [file for file in _sources() if file.endswith(".cpp") and file != INTERFACE]
         jobs = {f"{file}.{p}.o": [file, *PRECISIONS[p]] for file in files for p in precisions}
         missing = [OTHERS[p] for p in precisions] if len(precisions) == 1 else []
         jobs["interface.o"] = [INTERFACE, *missing]
-        _compile(compiler, flags, jobs, folder)
-        done = _run([compiler, "-shared", *jobs, *link, "-o", "kernels.so"], folder)
-        _check(done.stdout, done.returncode)
+        compile_files(compiler, flags, jobs, folder)
+        _check(*_run([compiler, "-shared", *jobs, *link, *_more_flags(), "-o", "kernels.so"], folder))
+        seal(folder / "kernels.so")
         # A rename is atomic: two processes that build at once both end up with a whole file.
         os.replace(folder / "kernels.so", target)
 
 
-def _compile(compiler: str, flags: Sequence[str], jobs: dict[str, list[str]], folder: Path) -> None:
-    """As many files at a time as there are processors: a build takes half the time on two cores."""
-    waiting, running = list(jobs.items()), list[subprocess.Popen[str]]()
-    while waiting or running:
-        while waiting and len(running) < max(2, os.cpu_count() or 1):
-            out, (file, *defines) = waiting.pop(0)
-            command = [compiler, *flags, *defines, "-c", file, "-o", out]
-            pipe, joined = subprocess.PIPE, subprocess.STDOUT
-            running.append(subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=joined, text=True))
-        job = running.pop(0)
-        output = job.communicate()[0]
-        if job.returncode != 0:
-            for other in running:
-                other.kill()
-                other.communicate()
-        _check(output, job.returncode)
+def seal(library: Path) -> None:
+    """Append the digest of a library, which loaders ignore, and write all of it to the disk."""
+    with library.open("rb+") as stream:
+        digest = hashlib.sha256(stream.read())
+        stream.write(_SEAL + digest.digest())
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
-def _run(command: Sequence[str], folder: Path) -> "subprocess.CompletedProcess[str]":
-    pipe, joined = subprocess.PIPE, subprocess.STDOUT
-    return subprocess.run(command, cwd=folder, stdout=pipe, stderr=joined, text=True, check=False)
+def is_whole(library: Path) -> bool:
+    """Whether a sealed library is as it was built. Loading one that was cut off would kill the process."""
+    try:
+        content = library.read_bytes()
+    except OSError:
+        return False
+    end = len(content) - len(_SEAL) - hashlib.sha256().digest_size
+    if end <= 0 or not content.startswith(_SEAL, end):
+        return False
+    return hashlib.sha256(memoryview(content)[:end]).digest() == content[end + len(_SEAL) :]
+
+
+def compile_files(compiler: str, flags: Sequence[str], jobs: dict[str, list[str]], folder: Path) -> None:
+    """Compile files in a folder, each with definitions of its own; as many at a time as there are processors.
+
+    Args:
+        compiler: From `find_compiler`.
+        flags: For all files.
+        jobs: Source file and definitions by the name of the object file.
+        folder: Where it runs.
+
+    Raises:
+        BuildError: The compiler fails.
+    """
+    waiting, running = list(jobs.items()), list[_Command]()
+    with ExitStack() as stack:
+        while waiting or running:
+            while waiting and len(running) < max(2, os.cpu_count() or 1):
+                out, (file, *defines) = waiting.pop(0)
+                command = [compiler, *flags, *defines, "-c", file, "-o", out]
+                running.append(stack.enter_context(_Command(command, folder)))
+            _check(*running.pop(0).result())
+
+
+class _Command:
+    """A program that ends with this process, or with its `with` block."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        guarded = ["/bin/sh", "-c", _GUARD, "sh", *command] if os.name == "posix" else list(command)
+        theirs, self._ours = os.pipe()
+        pipe, joined = subprocess.PIPE, subprocess.STDOUT
+        try:
+            self._process = subprocess.Popen(
+                guarded, cwd=folder, stdin=theirs, stdout=pipe, stderr=joined, text=True, start_new_session=True
+            )
+        except BaseException:
+            os.close(self._ours)
+            raise
+        finally:
+            os.close(theirs)
+
+    def result(self) -> tuple[str, int]:
+        """What it printed, and its exit code, when it is done."""
+        return self._process.communicate()[0], self._process.returncode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._ours)
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def _run(command: Sequence[str], folder: Path) -> tuple[str, int]:
+    with _Command(command, folder) as running:
+        return running.result()
 
 
 @cache
@@ -200,11 +238,15 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _digest(compiler: str) -> str:
+def digest_of(compiler: str) -> str:
     """What the machine code depends on: sources, compiler, processor."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    text = "|".join([_sources_digest(), version, _processor(), platform.machine()])
+    text = "|".join([_sources_digest(), version, _processor(), platform.machine(), *_more_flags()])
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _more_flags() -> list[str]:
+    return shlex.split(os.environ.get(MORE_FLAGS, ""))
 
 
 @cache
@@ -221,7 +263,7 @@ def _native_flag(compiler: str, folder: Path) -> list[str]:
     """The flag for this processor's instructions, if the compiler knows one."""
     (folder / "probe.cpp").write_text("int main() { return 0; }\n")
     for flag in ("-march=native", "-mcpu=native"):
-        if _run([compiler, flag, "-c", "probe.cpp", "-o", "probe.o"], folder).returncode == 0:
+        if _run([compiler, flag, "-c", "probe.cpp", "-o", "probe.o"], folder)[1] == 0:
             return [flag]
     return []
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CSTF_INTERFACE 1
+#define CSTF_INTERFACE 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,13 +35,17 @@ typedef struct {
     const int32_t* numbers;    /* atomic numbers (elements) */
     int64_t layers;            /* convolutions: how often features are exchanged */
     int64_t lanes;             /* numbers in a vector of this library */
+    int64_t widest;            /* the most numbers an atom that cstf_exchange is called with */
+    double constant;           /* eV, what the energy of a structure has beside those of its atoms */
+    int is_mean;               /* whether a structure has the mean of its atoms' energies instead of their sum */
 } cstf_description;
 void cstf_describe(const cstf_model* model, cstf_description* result);
 
 /* Called where features of ghosts are needed (forward) or sums for them are complete (reverse), `width` numbers an atom:
  * forward copies the rows of owned atoms to their ghosts, reverse adds the rows of ghosts to their owners. The rows of all atoms
  * lie one after the other, `bytes_per_number` is 4 or 8. A repulsion at short distances adds the energies of ghosts (8 bytes) in
- * the same way. Returns 0, or anything else to stop. */
+ * the same way. Once set it is called equally often by everyone who evaluates the model with the same results wanted, however
+ * many atoms and ghosts there are, so it may communicate. Returns 0, or anything else to stop. */
 typedef int (*cstf_exchange)(void* user, int reverse, void* rows, int64_t width, int bytes_per_number);
 
 /* Who is a neighbour of whom: every pair of atoms once. Ghosts come after the owned atoms. */

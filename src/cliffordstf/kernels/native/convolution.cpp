@@ -1,6 +1,6 @@
 #include "convolution.h"
 #include "export.h"
 
-CSTF_EXPORT(convolution_forward, ConvolutionArgs, ConvolutionOperator<CSTF_NUMBER>(*a).forward())
-CSTF_EXPORT(convolution_backward, ConvolutionArgs, ConvolutionOperator<CSTF_NUMBER>(*a).backward())
-CSTF_EXPORT(convolution_second, ConvolutionArgs, ConvolutionOperator<CSTF_NUMBER>(*a).second())
+CSTF_EXPORT_POOLED(convolution_forward, ConvolutionArgs, ConvolutionOperator, forward)
+CSTF_EXPORT_POOLED(convolution_backward, ConvolutionArgs, ConvolutionOperator, backward)
+CSTF_EXPORT_POOLED(convolution_second, ConvolutionArgs, ConvolutionOperator, second)

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <memory>
 #include <type_traits>
 
 #include "chunks.h"
@@ -26,9 +25,9 @@ namespace cstf {
 template <class T>
 class ConvolutionOperator {
   public:
-    explicit ConvolutionOperator(const ConvolutionArgs& args)
-        : s(args), frames(args.frames), C(static_cast<int>(args.channels)), level(args.dn ? 2 : 1),
-          atoms(args.graph, args.chunks), chunks(atoms.chunks), borders(atoms.borders), numbers(args, chunks.size()) {
+    ConvolutionOperator(const ConvolutionArgs& args, Pool<T>& pool_)
+        : s(args), pool(pool_), frames(args.frames), C(static_cast<int>(args.channels)), level(args.dn ? 2 : 1),
+          atoms(args.graph, args.chunks), chunks(atoms.chunks), borders(atoms.borders), numbers(args, chunks.size(), pool) {
         h = given(s.source, in(s.h));
         if (s.g) g = given(s.target, in(s.g));
         if (s.uh) uh = given(s.source, in(s.uh));
@@ -112,8 +111,8 @@ class ConvolutionOperator {
             : borders(owner.borders), side(side_), result(result_), own(result_), adds(adds_), C(owner.C),
               atoms(owner.s.graph.atoms), size(side_.components * owner.C) {
             if (!result) return;
-            if (adds) own = (apart = room(atoms)).get();
-            at_borders = room(borders.rows());
+            if (adds) own = (apart = Lent<T>(owner.pool, atoms * size)).get();
+            at_borders = Lent<T>(owner.pool, borders.rows() * size);
         }
 
         explicit operator bool() const { return result; }
@@ -147,9 +146,7 @@ class ConvolutionOperator {
         const bool adds;
         const int C;
         const int64_t atoms, size;
-        std::unique_ptr<T[]> apart, at_borders;
-
-        std::unique_ptr<T[]> room(int64_t rows) const { return std::unique_ptr<T[]>(new T[rows * size]); }
+        Lent<T> apart, at_borders;
     };
 
     // A turn of the direction in a second-order pass: the cotangent in the frame (z, x, y), generators of it and of its
@@ -161,6 +158,7 @@ class ConvolutionOperator {
     };
 
     const ConvolutionArgs& s;
+    Pool<T>& pool;
     const Frames<T> frames;
     const int C;        // channels
     const int level;    // of second-order passes, see FrameTrack
@@ -168,7 +166,7 @@ class ConvolutionOperator {
     const std::vector<Chunk>& chunks;
     const Borders& borders;
     PairNumbers<T> numbers;
-    std::unique_ptr<T[]> h, g, uh;  // in frame components of the z axis
+    Lent<T> h, g, uh;  // in frame components of the z axis
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }
@@ -193,9 +191,9 @@ class ConvolutionOperator {
             for (Sums* sum : sums) sum->finish(chunks[q]);
     }
 
-    std::unique_ptr<T[]> given(const FrameSide& side, const T* x) const {
+    Lent<T> given(const FrameSide& side, const T* x) const {
         const int64_t size = side.components * C;
-        std::unique_ptr<T[]> result(new T[s.graph.atoms * size]);
+        Lent<T> result(pool, s.graph.atoms * size);
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(s.threads)) if (s.threads > 1)
         for (int64_t i = 0; i < s.graph.atoms; ++i)
             change_basis<T, false>(side.given, side.components, x + i * size, C, result.get() + i * size);
@@ -222,7 +220,7 @@ class ConvolutionOperator {
         return {k.receiver, k.sender, k.receiver_sum, k.sender_sum, k.frame + EDGES * s.frames.size};
     }
 
-    const T* sent(const std::unique_ptr<T[]>& features, const Side& k) const {
+    const T* sent(const Lent<T>& features, const Side& k) const {
         return features.get() + k.sender * s.source.components * C;
     }
     const T* received(const Side& k) const { return g.get() + k.receiver * s.target.components * C; }

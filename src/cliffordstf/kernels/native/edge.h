@@ -105,8 +105,8 @@ class EdgeOperator {
     const int C;        // channels
     const int weights;  // weights of an edge
     const std::vector<Chunk> chunks;
-    std::vector<T> zeros;   // as many as an atom's features: stand in for cotangents that are not given
-    std::vector<T> edge_w;
+    Aligned<T> zeros;   // as many as an atom's features: stand in for cotangents that are not given
+    Aligned<T> edge_w;
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
     static T* at(void* p) { return static_cast<T*>(p); }

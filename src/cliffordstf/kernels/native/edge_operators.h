@@ -106,7 +106,7 @@ class Convolution : public Operator<T> {
         a.out = v.put(VALUE, this->out()).at;
         a.is_kept = 0;
         v.put(VALUE, this->out(1));
-        ConvolutionOperator<T>(a).forward();
+        ConvolutionOperator<T>(a, *v.pool).forward();
     }
     void backward(const View<T>& v) const override {
         if (v.has(GRADIENT, this->out())) back(v, GRADIENT, false);
@@ -121,7 +121,7 @@ class Convolution : public Operator<T> {
         const void** cotangents[3] = {&a.uh, &a.uphi, &a.un};
         for (size_t i = 0; i < 3; ++i) *cotangents[i] = v.has(COTANGENT, this->in(i)) ? v.at(COTANGENT, this->in(i)) : nullptr;
         a.out = v.put(COTANGENT, this->out()).at;
-        run(v, a, SUM, true, [&] { ConvolutionOperator<T>(a).second(); });
+        run(v, a, SUM, true, [&] { ConvolutionOperator<T>(a, *v.pool).second(); });
     }
 
   private:
@@ -129,7 +129,8 @@ class Convolution : public Operator<T> {
     const Value features, target;
     int64_t C, K, rows, numbers, lmax, size, work = 0;
     std::vector<int32_t> fold, raise_pointers, raise_entry;
-    std::vector<T> fold_value, raise_value, U, folded;
+    std::vector<T> fold_value, raise_value;
+    Aligned<T> U, folded;
     SideTables<T> sides[2];
 
     int64_t width() const { return target.width / target.dims; }
@@ -169,14 +170,14 @@ class Convolution : public Operator<T> {
     void back(const View<T>& v, Kind kind, bool weighs) const {
         ConvolutionArgs a = arguments(v);
         a.g = v.at(kind, this->out());
-        run(v, a, kind, weighs, [&] { ConvolutionOperator<T>(a).backward(); });
+        run(v, a, kind, weighs, [&] { ConvolutionOperator<T>(a, *v.pool).backward(); });
     }
     template <class F>
     void run(const View<T>& v, ConvolutionArgs& a, Kind kind, bool weighs, F&& action) const {
         const auto dh = v.put(kind, this->in(0)), dphi = v.put(kind, this->in(1)), dn = v.put(kind, this->in(2));
         a.dh = dh.at, a.add_h = dh.adds, a.dphi = dphi.at, a.add_phi = dphi.adds, a.dn = dn.at, a.add_n = dn.adds;
         T* d = weighs ? this->gradient(v, 0) : nullptr;
-        std::vector<T> found(d && width() != C ? K * rows * width() : 0, T(0));
+        Aligned<T> found(d && width() != C ? K * rows * width() : 0, T(0));
         a.dU = found.empty() ? d : found.data(), a.add_U = 1;
         action();
         if (!found.empty()) add_narrowed(found, K * rows, C, width(), d);

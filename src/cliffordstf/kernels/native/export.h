@@ -12,3 +12,10 @@
 
 #define CSTF_EXPORT(name, Args, action) \
     extern "C" void CSTF_NAME(name)(const cstf::Args* a) { cstf::action; }
+
+// The same for an operator that takes memory of a pool.
+#define CSTF_EXPORT_POOLED(name, Args, Operator, pass)         \
+    extern "C" void CSTF_NAME(name)(const cstf::Args* a) {     \
+        cstf::Pool<CSTF_NUMBER> pool;                          \
+        cstf::Operator<CSTF_NUMBER>(*a, pool).pass();          \
+    }

@@ -120,7 +120,7 @@ class ScalarGate {
     const GateArgs& s;
     const int64_t C;
     const T ks, kg;
-    std::vector<T> partial;
+    Aligned<T> partial;
 
     T before(T there) const { return s.add_x ? there : T(0); }
     static T sigmoid(T v) { return T(1) / (T(1) + std::exp(-v)); }

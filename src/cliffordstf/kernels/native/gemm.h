@@ -46,14 +46,31 @@ inline void row_tiles(int rows, F&& f) {
     }
 }
 
+// Call f(first column, vectors) for strips of columns, three vectors wide where registers hold the sums of six such rows.
+template <class T, class F>
+inline void column_strips(int width, F&& f) {
+    constexpr int W = Simd<T>::lanes;
+    int n = 0;
+    while (n < width) {
+        const int left = (width - n) / W;
+        if constexpr (CSTF_VECTOR_BYTES == 64) {
+            if (left == 3 || left > 4) {
+                f(n, std::integral_constant<int, 3>{});
+                n += 3 * W;
+                continue;
+            }
+        }
+        if (left > 1) f(n, std::integral_constant<int, 2>{});
+        else f(n, std::integral_constant<int, 1>{});
+        n += left > 1 ? 2 * W : W;
+    }
+}
+
 template <class T, bool ADD>
 void gemm_nn(int rows, const T* const* a, int depth, const T* b, ptrdiff_t ldb, T* const* c, int width) {
-    constexpr int W = Simd<T>::lanes;
-    for (int n = 0; n < width; n += 2 * W)
-        row_tiles(rows, [&](int r, auto count) {
-            if (n + 2 * W <= width) tile_nn<T, count, 2, ADD>(a + r, depth, b + n, ldb, c + r, n);
-            else tile_nn<T, count, 1, ADD>(a + r, depth, b + n, ldb, c + r, n);
-        });
+    column_strips<T>(width, [&](int n, auto vectors) {
+        row_tiles(rows, [&](int r, auto count) { tile_nn<T, count, vectors, ADD>(a + r, depth, b + n, ldb, c + r, n); });
+    });
 }
 
 // A matrix b (depth, width) as panels of two vectors of columns, one after the other, so that what the products below
@@ -62,8 +79,8 @@ template <class T>
 struct Panels {
     static constexpr int WIDTH = 2 * Simd<T>::lanes;
 
-    static std::vector<T> packed(const T* b, int depth, int width) {
-        std::vector<T> result(static_cast<size_t>(depth) * width);
+    static Aligned<T> packed(const T* b, int depth, int width) {
+        Aligned<T> result(static_cast<size_t>(depth) * width);
         each(depth, width, [&](int k, int n, int count, size_t place) {
             std::copy(b + static_cast<size_t>(k) * width + n, b + static_cast<size_t>(k) * width + n + count,
                       result.data() + place);
@@ -140,6 +157,9 @@ void panels_nt(int rows, const T* const* a, int width, const T* b, int depth, T*
             for (; k < depth; ++k) tile_nt<T, R, 1>(a + r, b, depth, k, first, last, P, place, depth);
             r += R;
         };
+        if constexpr (CSTF_VECTOR_BYTES == 64) {  // there are registers for sums of four rows
+            while (r + 4 <= rows) strip(std::integral_constant<int, 4>{});
+        }
         while (r + 2 <= rows) strip(std::integral_constant<int, 2>{});
         if (r < rows) strip(std::integral_constant<int, 1>{});
     };
@@ -171,12 +191,9 @@ inline void tile_tn(int rows, const T* const* a, int k, const T* const* b, int n
 
 template <class T>
 void gemm_tn(int rows, const T* const* a, int columns, const T* const* b, int width, T* c, ptrdiff_t ldc) {
-    constexpr int W = Simd<T>::lanes;
-    for (int n = 0; n < width; n += 2 * W)
-        row_tiles(columns, [&](int k, auto count) {
-            if (n + 2 * W <= width) tile_tn<T, count, 2>(rows, a, k, b, n, c + n, ldc);
-            else tile_tn<T, count, 1>(rows, a, k, b, n, c + n, ldc);
-        });
+    column_strips<T>(width, [&](int n, auto vectors) {
+        row_tiles(columns, [&](int k, auto count) { tile_tn<T, count, vectors>(rows, a, k, b, n, c + n, ldc); });
+    });
 }
 
 // The same with c in panels.

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from cliffordstf.kernels.native.build import BuildError, built_library
+from cliffordstf.kernels.native.build import BuildError
+from cliffordstf.kernels.native.built import built_library
 
 logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ class TrackLinear {
 
     // y[i, to] (+)= scale . x[i, from] W
     void forward() {
-        std::vector<T> matrices;
+        Aligned<T> matrices;
         const bool as_it_is = s.ready || s.scale == 1;
         if (!as_it_is) matrices = scaled(false);
         product(static_cast<const T*>(s.x), s.source, s.inputs, static_cast<T*>(s.y), s.target, s.outputs,
@@ -53,7 +53,7 @@ class TrackLinear {
 
     // dx[i, from] (+)= scale . g[i, to] W^T
     void input_gradient() {
-        std::vector<T> matrices;
+        Aligned<T> matrices;
         if (!s.ready) matrices = scaled(true);
         product(static_cast<const T*>(s.g), s.target, s.outputs, static_cast<T*>(s.dx), s.source, s.inputs,
                 s.ready ? static_cast<const T*>(s.w) : matrices.data(), true);
@@ -91,11 +91,11 @@ class TrackLinear {
         }
     }
 
-    std::vector<T> scaled(bool transpose) const {
+    Aligned<T> scaled(bool transpose) const {
         const T* w = static_cast<const T*>(s.w);
         int64_t count = 0;
         for (int64_t t = 0; t < s.tracks; ++t) count = std::max<int64_t>(count, s.track[t].matrix + 1);
-        std::vector<T> result(count * s.inputs * s.outputs);
+        Aligned<T> result(count * s.inputs * s.outputs);
         const T scale = static_cast<T>(s.scale);
         for (int64_t m = 0; m < count; ++m, w += s.inputs * s.outputs) {
             T* r = result.data() + m * s.inputs * s.outputs;

@@ -73,7 +73,7 @@ class LinearSum : public Operator<T> {
         Value source;
         std::vector<LinearTrack> tracks;
         int64_t matrices;
-        std::vector<T> ready, transposed;
+        Aligned<T> ready, transposed;
         int64_t components;
         bool fills_source;
     };
@@ -134,7 +134,7 @@ class LinearSum : public Operator<T> {
         if (!d || !t.matrices || !v.has(x, this->inputs[i]) || !v.has(g, this->out())) return;
         LinearArgs a = arguments(v, t);
         const bool whole = a.inputs == t.source.channels && a.outputs == target.channels;
-        std::vector<T> found(whole ? 0 : t.matrices * a.inputs * a.outputs, T(0));
+        Aligned<T> found(whole ? 0 : t.matrices * a.inputs * a.outputs, T(0));
         a.x = v.at(x, this->inputs[i]), a.g = v.at(g, this->out()), a.dw = whole ? d : found.data(), a.add_w = 1;
         TrackLinear<T>(a).backward();
         for (int64_t m = 0; m < t.matrices && !whole; ++m)

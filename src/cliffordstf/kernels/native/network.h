@@ -190,7 +190,7 @@ class Network {
     const std::vector<int64_t> outputs;
     std::vector<int64_t> widths, starts;
     int64_t size = 0, widest;
-    std::vector<T> weights, transposed;  // of every layer: matrix (in, out) and bias; matrix (out, in)
+    Aligned<T> weights, transposed;  // of every layer: matrix (in, out) and bias; matrix (out, in)
 };
 
 }  // namespace cstf

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 
+#include "pool.h"
 #include "simd.h"
 
 namespace cstf {
@@ -62,15 +62,21 @@ inline void couple_vectors(const NodeEntry<T>* entry, int count, const T* p, con
 template <class T>
 inline void couple(const NodeEntry<T>* entry, int count, const T* p, const T* q, T* result, int C) {
     constexpr int W = Simd<T>::lanes;
-    int ch = 0;
-    for (; ch + 4 * W <= C; ch += 4 * W) couple_vectors<T, 4>(entry, count, p + ch, q + ch, result + ch, C);
-    for (; ch < C; ch += W) couple_vectors<T, 1>(entry, count, p + ch, q + ch, result + ch, C);
+    for (int ch = 0; ch < C; ch += 4 * W) {
+        const auto some = [&](auto vectors) { couple_vectors<T, vectors>(entry, count, p + ch, q + ch, result + ch, C); };
+        switch ((C - ch) / W) {
+            case 1: some(std::integral_constant<int, 1>{}); break;
+            case 2: some(std::integral_constant<int, 2>{}); break;
+            case 3: some(std::integral_constant<int, 3>{}); break;
+            default: some(std::integral_constant<int, 4>{});
+        }
+    }
 }
 
 template <class T>
 class NodeOperator {
   public:
-    explicit NodeOperator(const NodeArgs& args) : s(args), C(static_cast<int>(args.channels)) {}
+    NodeOperator(const NodeArgs& args, Pool<T>& pool_) : s(args), pool(pool_), C(static_cast<int>(args.channels)) {}
 
     void forward() {
         over_atoms([&](int64_t i, T*) {
@@ -144,8 +150,9 @@ class NodeOperator {
 
   private:
     const NodeArgs& s;
+    Pool<T>& pool;
     const int C;
-    std::unique_ptr<T[]> partial;  // gradients of the weights: those of each chunk, of the groups that there are
+    Lent<T> partial;               // gradients of the weights: those of each chunk, of the groups that there are
     std::vector<char> is_present;  // groups
 
     const NodeEntry<T>* entries() const { return static_cast<const NodeEntry<T>*>(s.entry); }
@@ -227,7 +234,7 @@ class NodeOperator {
     }
     void start() {
         if (!s.dw) return;
-        partial.reset(new T[chunks() * weights()]);
+        partial = Lent<T>(pool, chunks() * weights());
         is_present.assign(s.groups, s.group == nullptr);
         for (int64_t i = 0; s.group && i < s.atoms; ++i) is_present[s.group[i]] = true;
     }

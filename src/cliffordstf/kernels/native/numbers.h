@@ -5,12 +5,12 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "chunks.h"
 #include "frame.h"
 #include "gemm.h"
+#include "pool.h"
 
 namespace cstf {
 
@@ -61,21 +61,18 @@ struct Numbers {
 template <class T>
 class PairNumbers {
   public:
-    PairNumbers(const ConvolutionArgs& args, size_t chunks_)
+    PairNumbers(const ConvolutionArgs& args, size_t chunks_, Pool<T>& pool)
         : s(args), C(static_cast<int>(args.channels)), K(static_cast<int>(args.radial)),
           numbers(static_cast<int>(args.numbers)), size(static_cast<size_t>(K) * numbers * C), chunks(chunks_) {
         if (!s.folded_U) own_U = folded(in(s.U));
         if (s.uU) packed_uU = folded(in(s.uU));
         packed_U = s.folded_U ? in(s.folded_U) : own_U.data();
-        if (s.dU) partial_U.reset(new T[chunks * size]);
+        if (s.dU) partial_U = Lent<T>(pool, chunks * size);
     }
 
     template <class F>
     void over_slices(F&& f) const {
-        constexpr int W = Simd<T>::lanes;
-        int ch = 0;
-        for (; ch + 2 * W <= C; ch += 2 * W) f(slice<2>(ch));
-        for (; ch < C; ch += W) f(slice<1>(ch));
+        column_strips<T>(C, [&](int ch, auto vectors) { f(slice<vectors>(ch)); });
     }
 
     // w = phi U of a block
@@ -149,7 +146,10 @@ class PairNumbers {
     }
 
     // U as numbers, for arguments whose weights stay as they are.
-    static std::vector<T> fold(const ConvolutionArgs& args) { return std::move(PairNumbers(args, 0).own_U); }
+    static Aligned<T> fold(const ConvolutionArgs& args) {
+        Pool<T> none;
+        return std::move(PairNumbers(args, 0, none).own_U);
+    }
 
   private:
     const ConvolutionArgs& s;
@@ -158,9 +158,9 @@ class PairNumbers {
     const int numbers;  // of a pair and a channel
     const size_t size;  // of U as numbers
     const size_t chunks;
-    std::vector<T> own_U, packed_uU;     // as numbers, slice by slice, in panels
+    Aligned<T> own_U, packed_uU;     // as numbers, slice by slice, in panels
     const T* packed_U;
-    std::unique_ptr<T[]> partial_U;      // gradients, likewise, of every chunk
+    Lent<T> partial_U;                   // gradients, likewise, of every chunk
 
     static const T* in(const void* p) { return static_cast<const T*>(p); }
 
@@ -174,14 +174,14 @@ class PairNumbers {
         return scratch<T, Slot>(static_cast<size_t>(EDGES) * slice.weights);
     }
 
-    std::vector<T> folded(const T* U) const {
-        std::vector<T> result(size);
+    Aligned<T> folded(const T* U) const {
+        Aligned<T> result(size);
         over_slices([&](auto slice) {
-            std::vector<T> part(static_cast<size_t>(K) * slice.weights, T(0));
+            Aligned<T> part(static_cast<size_t>(K) * slice.weights, T(0));
             each_fold(slice, [&](T factor, size_t number, size_t row) {
                 for (int ch = 0; ch < slice.width; ++ch) part[number + ch] += factor * U[row + ch];
             });
-            const std::vector<T> panels = Panels<T>::packed(part.data(), K, slice.weights);
+            const Aligned<T> panels = Panels<T>::packed(part.data(), K, slice.weights);
             std::copy(panels.begin(), panels.end(), result.begin() + slice.place);
         });
         return result;
@@ -190,7 +190,7 @@ class PairNumbers {
     void unfold(const T* panels, T* dU) const {
         if (!s.add_U) std::fill(dU, dU + K * s.rows * C, T(0));
         over_slices([&](auto slice) {
-            std::vector<T> part(static_cast<size_t>(K) * slice.weights);
+            Aligned<T> part(static_cast<size_t>(K) * slice.weights);
             Panels<T>::unpack(panels + slice.place, K, slice.weights, part.data());
             each_fold(slice, [&](T factor, size_t number, size_t row) {
                 for (int ch = 0; ch < slice.width; ++ch) dU[row + ch] += factor * part[number + ch];

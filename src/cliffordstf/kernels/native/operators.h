@@ -13,6 +13,7 @@
 
 #include "archive.h"
 #include "chunks.h"
+#include "pool.h"
 #include "simd.h"
 
 namespace cstf {
@@ -45,6 +46,7 @@ struct View {
     T* const* rows[KINDS];       // address of the first row by place, null where there is none
     char* started[KINDS];        // by place: whether something is there to be added to
     T* const* weight_gradients;  // by parameter, null outside of training
+    Pool<T>* pool;               // memory for what lasts as long as a pass
 
     int64_t count() const { return end - begin; }
     T* at(Kind kind, int place) const { return rows[kind][place]; }
@@ -157,14 +159,14 @@ inline int64_t chunks_of(int64_t rows, int64_t fewest, int64_t most) {
 
 // A matrix (…, columns) with zeros behind its columns.
 template <class T>
-std::vector<T> widened(const T* numbers, int64_t rows, int64_t columns, int64_t width) {
-    std::vector<T> result(static_cast<size_t>(rows) * width, T(0));
+Aligned<T> widened(const T* numbers, int64_t rows, int64_t columns, int64_t width) {
+    Aligned<T> result(static_cast<size_t>(rows) * width, T(0));
     for (int64_t r = 0; r < rows; ++r) std::copy(numbers + r * columns, numbers + (r + 1) * columns, result.data() + r * width);
     return result;
 }
 
 template <class T>
-void add_narrowed(const std::vector<T>& from, int64_t rows, int64_t columns, int64_t width, T* to) {
+void add_narrowed(const Aligned<T>& from, int64_t rows, int64_t columns, int64_t width, T* to) {
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) to[r * columns + c] += from[r * width + c];
 }

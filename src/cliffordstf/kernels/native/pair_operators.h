@@ -145,7 +145,7 @@ class Radial : public Operator<T> {
         if (!v.weight_gradients) return;
         const int64_t parts = chunks_of(v.count(), 64, 16), size = network.gradient_size();
         const int64_t table = has_shifts ? static_cast<int64_t>(shifts.size()) : 0;
-        std::vector<T> gathered(parts * (size + table), T(0));
+        Aligned<T> gathered(parts * (size + table), T(0));
         over(v, parts, [&](Block& b, int64_t first, int rows, int64_t part) {
             T *weights = gathered.data() + part * (size + table), *of_shifts = weights + size;
             run(v, b, first, rows);
@@ -179,7 +179,7 @@ class Radial : public Operator<T> {
     Network<T> network;
     double reach;  // 1 - exp(-cutoff / warp)
     int64_t hidden = 0;
-    std::vector<T> shifts;
+    Aligned<T> shifts;
 
     Network<T> make(const Source<T>& s) {
         s.check(s.weights.size() >= 2 && layers > 0, "another number of weights");

@@ -1,4 +1,4 @@
-// Memory that one batch after another uses.
+// Memory that one batch after another uses, and what an operator takes of it while it runs.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Pool {
         for (size_t i = 0; i < blocks.size(); ++i)
             if (!blocks[i].used && blocks[i].size >= count && (best == blocks.size() || blocks[i].size < blocks[best].size)) best = i;
         // A block that is much too large is left for something larger.
-        if (best == blocks.size() || blocks[best].size > 2 * count + 4096) {
+        if (best == blocks.size() || blocks[best].size > 4 * count + 4096) {
             blocks.push_back({Memory(allocated(count * sizeof(T))), count, false});
             best = blocks.size() - 1;
         }
@@ -79,6 +79,28 @@ class Pool {
 #endif
         return static_cast<T*>(memory);
     }
+};
+
+// Memory of a pool until its holder is gone.
+template <class T>
+class Lent {
+  public:
+    Lent() = default;
+    Lent(Pool<T>& from, size_t count) : pool(&from), memory(from.take(count)) {}
+    Lent(Lent&& other) noexcept : pool(other.pool), memory(std::exchange(other.memory, nullptr)) {}
+    Lent& operator=(Lent&& other) noexcept {
+        std::swap(pool, other.pool), std::swap(memory, other.memory);
+        return *this;
+    }
+    ~Lent() {
+        if (memory) pool->give(memory);
+    }
+    T* get() const { return memory; }
+    T& operator[](size_t i) const { return memory[i]; }
+
+  private:
+    Pool<T>* pool = nullptr;
+    T* memory = nullptr;
 };
 
 }  // namespace cstf

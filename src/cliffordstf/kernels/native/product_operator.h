@@ -29,7 +29,7 @@ class Product : public Operator<T> {
     void forward(const View<T>& v) const override {
         NodeArgs a = arguments(v);
         a.out = v.put(VALUE, this->out()).at;
-        if (v.count()) NodeOperator<T>(a).forward();
+        if (v.count()) NodeOperator<T>(a, *v.pool).forward();
     }
     void backward(const View<T>& v) const override {
         if (v.has(GRADIENT, this->out()) && v.count()) back(v, GRADIENT, false);
@@ -45,7 +45,7 @@ class Product : public Operator<T> {
         a.ux = x ? v.at(COTANGENT, this->in(0)) : nullptr, a.uy = y ? v.at(COTANGENT, this->in(1)) : nullptr;
         a.out = v.put(COTANGENT, this->out()).at;
         results(v, a, SUM);
-        gathering(v, a, true, [&] { NodeOperator<T>(a).second(); });
+        gathering(v, a, true, [&] { NodeOperator<T>(a, *v.pool).second(); });
     }
 
   private:
@@ -54,7 +54,7 @@ class Product : public Operator<T> {
     int64_t groups = 0, rows = 0, entries = 0;
     std::vector<NodePath> paths;
     std::vector<NodeEntry<T>> table;
-    std::vector<T> weights;
+    Aligned<T> weights;
 
     int64_t width() const { return target.width / target.dims; }
 
@@ -105,13 +105,13 @@ class Product : public Operator<T> {
         NodeArgs a = arguments(v);
         a.g = v.at(kind, this->out());
         results(v, a, kind);
-        gathering(v, a, weighs, [&] { NodeOperator<T>(a).backward(); });
+        gathering(v, a, weighs, [&] { NodeOperator<T>(a, *v.pool).backward(); });
     }
 
     template <class F>
     void gathering(const View<T>& v, NodeArgs& a, bool weighs, F&& run) const {
         T* d = weighs && groups ? this->gradient(v, 0) : nullptr;
-        std::vector<T> found(d && width() != C ? groups * rows * width() : 0, T(0));
+        Aligned<T> found(d && width() != C ? groups * rows * width() : 0, T(0));
         a.dw = found.empty() ? d : found.data(), a.add_w = 1;
         run();
         if (!found.empty()) add_narrowed(found, groups * rows, C, width(), d);

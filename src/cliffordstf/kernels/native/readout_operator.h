@@ -49,7 +49,7 @@ class Readout : public Operator<T> {
         const bool moves = v.has(COTANGENT, this->in()) && v.has(GRADIENT, this->out());
         if (!moves && !v.has(SUM, this->out())) return;
         const int64_t parts = chunks_of(v.count(), 64, 16), size = network.gradient_size();
-        std::vector<T> gathered(v.weight_gradients ? parts * size : 0, T(0));
+        Aligned<T> gathered(v.weight_gradients ? parts * size : 0, T(0));
         back(v, SUM, moves, gathered.empty() ? nullptr : gathered.data(), parts);
         if (gathered.empty()) return;
         for (int64_t q = 1; q < parts; ++q)

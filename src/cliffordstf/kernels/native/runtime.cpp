@@ -225,7 +225,7 @@ class TypedWorkspace : public AnyWorkspace {
             s.repulsion.energy(d, species[g.receiver(p)], species[g.sender(p)], limit, value, slope);
             atoms[g.sender(p)] += 0.5 * value, atoms[g.receiver(p)] += 0.5 * value;
         }
-        if (work.owned() == g.atoms) return;
+        if (!exchange && work.owned() == g.atoms) return;
         if (!exchange) throw std::runtime_error("there are ghosts, but no function that exchanges their features; set one");
         if (exchange(exchange_user, 1, atoms.data(), 1, sizeof(double)))
             throw std::runtime_error("the exchange of energies was stopped by its function");
@@ -280,9 +280,15 @@ class TypedModel : public AnyModel {
     explicit TypedModel(const Archive& archive) : schedule(archive) {}
 
     void describe(cstf_description& result) const override {
-        int64_t layers = 0;
-        for (const Stage& stage : schedule.stages) layers += stage.kind == Stage::EDGES;
-        result = {schedule.cutoff, static_cast<int64_t>(schedule.elements.size()), schedule.elements.data(), layers, Simd<T>::lanes};
+        int64_t layers = 0, widest = 1;
+        for (const Stage& stage : schedule.stages) {
+            if (stage.kind != Stage::EDGES) continue;
+            const Operator<T>& op = *schedule.operators[stage.steps[0]];
+            ++layers;
+            widest = std::max({widest, schedule.values[op.inputs[0]].width, schedule.values[op.outputs[0]].width});
+        }
+        result = {schedule.cutoff, static_cast<int64_t>(schedule.elements.size()), schedule.elements.data(), layers,
+                  Simd<T>::lanes, widest, schedule.constant, schedule.is_mean};
     }
     std::unique_ptr<AnyWorkspace> workspace() const override { return std::make_unique<TypedWorkspace>(schedule); }
     int64_t weights() const override { return static_cast<int64_t>(schedule.parameters.size()); }

@@ -50,6 +50,9 @@ class Description(Structure):
         ("numbers", c_void_p),
         ("layers", c_int64),
         ("lanes", c_int64),
+        ("widest", c_int64),
+        ("constant", c_double),
+        ("is_mean", c_int),
     ]
 
 

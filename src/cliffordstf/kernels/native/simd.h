@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -43,12 +45,19 @@ inline void store(T* p, Vec<T> v) {
     *reinterpret_cast<typename Simd<T>::Loose*>(p) = v;
 }
 
-// Sum of the lanes, always in the same order.
+// Sum of the lanes, always in the same order: halves are added to each other.
 template <class T>
 inline T total(Vec<T> v) {
-    T sum = 0;
-    for (int i = 0; i < Simd<T>::lanes; ++i) sum += v[i];
-    return sum;
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) return _mm512_reduce_add_ps(v);
+    else return _mm512_reduce_add_pd(v);
+#else
+    T part[Simd<T>::lanes];
+    store(part, v);
+    for (int n = Simd<T>::lanes / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; ++i) part[i] += part[i + n];
+    return part[0];
+#endif
 }
 
 // sums[i] = total of the vector at rows + i * stride, for eight of them.
@@ -93,10 +102,34 @@ inline Vec<T> exponential(Vec<T> x) {
     return sum * scale;
 }
 
+// Memory that begins where a cache line does: a vector that lies on two lines takes twice as long to load.
+template <class T>
+struct LineAllocator {
+    using value_type = T;
+    static constexpr size_t LINE = 64;
+
+    LineAllocator() = default;
+    template <class U>
+    LineAllocator(const LineAllocator<U>&) {}
+    T* allocate(size_t count) {
+        void* memory = std::aligned_alloc(LINE, (count * sizeof(T) + LINE - 1) / LINE * LINE);
+        if (!memory) throw std::bad_alloc();
+        return static_cast<T*>(memory);
+    }
+    void deallocate(T* memory, size_t) { std::free(memory); }
+    template <class U>
+    bool operator==(const LineAllocator<U>&) const { return true; }
+    template <class U>
+    bool operator!=(const LineAllocator<U>&) const { return false; }
+};
+
+template <class T>
+using Aligned = std::vector<T, LineAllocator<T>>;
+
 // Scratch memory that a thread keeps between calls.
 template <class T, int Slot>
 inline T* scratch(size_t count) {
-    static thread_local std::vector<T> buffer;
+    static thread_local Aligned<T> buffer;
     if (buffer.size() < count) buffer.resize(count);
     return buffer.data();
 }

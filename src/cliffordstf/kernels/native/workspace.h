@@ -19,7 +19,7 @@ using Exchange = void (*)(void* user, bool reverse, T* rows, int64_t width);
 template <class T>
 class Workspace {
   public:
-    static constexpr int64_t WHOLE = 2048, RANGE = 1024;
+    static constexpr int64_t WHOLE = 512, RANGE = 1024;
     static constexpr size_t KEPT_BYTES = size_t(1) << 31, CACHE_BYTES = size_t(1) << 23;
 
     explicit Workspace(const Schedule<T>& schedule) : s(schedule), seconds(s.operators.size() * 4, 0.0) {
@@ -147,7 +147,7 @@ class Workspace {
         const size_t need = std::max<size_t>(1, numbers(place));
         if (full[kind][place] && capacity[kind][place] >= need) return full[kind][place];
         release(kind, place);
-        const size_t room = is_whole ? need + need / 4 : need;
+        const size_t room = need + need / (is_whole ? 4 : 32);
         full[kind][place] = pool.take(room), capacity[kind][place] = room;
         return full[kind][place];
     }
@@ -168,7 +168,7 @@ class Workspace {
     }
 
     View<T> view(int64_t first, int64_t last, T* const* weights = nullptr) {
-        View<T> v{&graph, species, first, last, most_threads, {}, {}, weights};
+        View<T> v{&graph, species, first, last, most_threads, {}, {}, weights, &pool};
         for (int kind = 0; kind < KINDS; ++kind) v.rows[kind] = rows[kind].data(), v.started[kind] = started[kind].data();
         return v;
     }
@@ -217,7 +217,8 @@ class Workspace {
         const int64_t all = rows_of(stage), size = is_whole || stage.kind != Stage::ATOMS ? std::max<int64_t>(all, 1) : RANGE;
         std::vector<char> before[KINDS];
         for (int kind = 0; kind < KINDS; ++kind) before[kind] = started[kind];
-        for (int64_t first = 0; first < all; first += size) {
+        // No rows are a range, too: what is started, and so what is exchanged, must not depend on how many atoms there are.
+        for (int64_t first = 0; first < std::max<int64_t>(all, 1); first += size) {
             for (int kind = 0; kind < KINDS; ++kind) {
                 started[kind] = before[kind];
                 for (size_t p = 0; p < s.values.size(); ++p)
@@ -263,7 +264,7 @@ class Workspace {
         if (std::find(s.energies.begin(), s.energies.end(), place) != s.energies.end()) return false;
         if (!s.readers[place].empty() && s.readers[place].back() > number) return false;
         if (!goes_back) return true;
-        return !s.values[place].of_pairs && !is_kept && s.is_made_again(place);
+        return !s.values[place].of_pairs && !is_kept && !exchange && s.is_made_again(place);
     }
     void make_again(int place) {
         if (full[VALUE][place]) return;
@@ -293,7 +294,7 @@ class Workspace {
         if (stage.kind == Stage::EDGES) {
             const Operator<T>& op = *s.operators[stage.steps[0]];
             const int sent = op.inputs[0];
-            if (!full[VALUE][sent]) make_again(sent), send(VALUE, op, false);
+            if (!full[VALUE][sent]) make_again(sent);
             if (started[GRADIENT][op.outputs[0]]) send(GRADIENT, op, true);
         }
         if (again)
@@ -330,14 +331,14 @@ class Workspace {
     // Features of ghosts before a convolution; those that depend on the element alone are known, but not their gradients.
     void send(Kind kind, const Operator<T>& op, bool is_output) {
         const int place = is_output ? op.outputs[0] : op.inputs[0];
-        if (!ghosts || (!is_output && s.stages[s.stage_of[place]].before_edges)) return;
+        if (!is_output && s.stages[s.stage_of[place]].before_edges) return;
         call(kind, place, false);
     }
     // Sums of ghosts after it.
-    void collect(Kind kind, const Operator<T>& op, bool is_input) {
-        if (ghosts) call(kind, is_input ? op.inputs[0] : op.outputs[0], true);
-    }
+    void collect(Kind kind, const Operator<T>& op, bool is_input) { call(kind, is_input ? op.inputs[0] : op.outputs[0], true); }
+    // Also by who has no ghosts: others may have copies of its atoms, and all call equally often.
     void call(Kind kind, int place, bool reverse) {
+        if (!exchange && !ghosts) return;
         if (!exchange) throw std::runtime_error("there are ghosts, but no function that exchanges their features; set one");
         exchange(exchange_user, reverse, full[kind][place], s.values[place].width);
     }

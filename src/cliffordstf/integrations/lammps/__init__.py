@@ -1,0 +1,1 @@
+"""LAMMPS: `pair_style cliffordstf`, a plugin on the native runtime."""

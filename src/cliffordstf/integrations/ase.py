@@ -140,7 +140,8 @@ class Calculator(AseCalculator):
     def get_extrapolation(self, atoms: Atoms | None = None) -> FloatArray:
         """Distance of every atom from the training set, (atoms,): above 1 an atom is like none of it.
 
-        Of an ensemble the largest; evaluates the networks once more, in PyTorch without a gradient. See `Potential.extrapolation`.
+        Of an ensemble the largest; evaluates the networks once more, in PyTorch without a gradient. See
+        `Potential.extrapolation`.
 
         Raises:
             PropertyNotImplementedError: The model file has no statistics of its training set.

@@ -76,7 +76,9 @@ def run() -> None:
         if error.errno not in _DISK:
             raise
         _fail(f"{error.filename or 'a file'}: {error.strerror}; check the folder and the disk.")
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # how PyTorch puts it
+            raise
         _fail("the memory does not suffice; take smaller batches or fewer structures at a time.")
 
 

@@ -12,6 +12,7 @@ from cliffordstf.data.options import ReadOptions
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.presets import preset
 from cliffordstf.options import Accepts, Options, leaves, parse_options
+from cliffordstf.options.yaml_text import load_yaml
 from cliffordstf.train.foreign import hint, model_paths
 from cliffordstf.train.loss import LossConfig
 
@@ -29,7 +30,6 @@ def parse_duration(value: Any) -> Any:
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration), Accepts("a time above 0, such as 90s, 20min or 1.5h")]
-
 
 FEW_STRUCTURES = 200
 """Smaller training sets are learned in smaller steps and not without end, see `batch_size` and `epochs`; of single
@@ -285,7 +285,7 @@ def load_config(
     values: dict[str, Any] = dict(base or {})
     if path is not None:
         try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            loaded = load_yaml(path.read_text(encoding="utf-8")) or {}
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}; check the path.") from None
         except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -309,7 +309,7 @@ def load_run_config(directory: Path, overrides: Sequence[str] = ()) -> TrainConf
 
 def _scalar(text: str) -> Any:
     try:
-        value = yaml.safe_load(text)
+        value = load_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"'{text}' is not a valid value; quote it or close its brackets.") from None
     if isinstance(value, dict) and not text.lstrip().startswith("{"):  # a colon in a name, as in qm9pack:

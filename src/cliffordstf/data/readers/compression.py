@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import re
+from mmap import mmap
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,7 +58,7 @@ def first_bytes(path: Path, count: int) -> bytes:
         return bytes(file.read(count))
 
 
-def check_arrays(text: bytes, what: str) -> None:
+def check_arrays(text: bytes | mmap, what: str) -> None:
     """Refuse JSON of ASE whose arrays have shapes of more numbers than there are: ASE makes such an array first.
 
     Raises:

@@ -34,9 +34,12 @@ _MANY_COLUMNS = re.compile(r":[SRIL]:(\d{3,})")
 def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Contents:
     """Read through ASE, frame by frame; a comment line that is not key=value simply holds no labels."""
     records: list[Record] = []
+    ends: list[str] = []
     with open_text(path, budget) as file:
         try:
             for text in islice(_frames(file, budget, path), limit):
+                if not text.endswith("\n"):
+                    ends = [f"{path.name} ends without a line end; if it was cut off there, frames are missing."]
                 records.extend(map(record_from_atoms, read_xyz(io.StringIO(text), 0)))
         except DataError:
             raise
@@ -45,7 +48,7 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Conten
                 f"{path.name} cannot be read as extended XYZ at frame {len(records)} "
                 f"({type(error).__name__}: {error}); check the file there."
             ) from error
-    return Contents("extxyz", records, key_units=_stated_units(records))
+    return Contents("extxyz", records, key_units=_stated_units(records), warnings=tuple(ends))
 
 
 def _frames(file: IO[str], budget: Budget, path: Path) -> Iterator[str]:

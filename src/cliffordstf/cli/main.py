@@ -17,6 +17,7 @@ from cliffordstf.cli.evaluate import eval_command
 from cliffordstf.cli.export import export
 from cliffordstf.cli.generate import generate
 from cliffordstf.cli.hints import TrainCommand
+from cliffordstf.cli.ipi import ipi
 from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
 from cliffordstf.cli.predict import predict
@@ -50,6 +51,7 @@ app.command()(predict)
 app.command()(relax)
 app.command()(md)
 app.command()(properties)
+app.command()(ipi)
 app.add_typer(data_app, name="data")
 app.command()(generate)
 app.command()(export)

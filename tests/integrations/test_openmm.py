@@ -143,6 +143,13 @@ def test_mistakes_are_explained(calculator, monkeypatch):
         module.mixed_system(system, topology, [0, 6], calculator)
     with pytest.raises(ConfigError, match=r"particles=\[\] must be indices"):
         module.mixed_system(system, topology, [], calculator)
+    maps = openmm.CMAPTorsionForce()
+    maps.addMap(2, [0.0] * 4)
+    maps.addTorsion(0, 3, 4, 5, 3, 4, 5, 3, 4)
+    system.addForce(maps)
+    assert module.mixed_system(system, topology, [0, 1, 2], calculator).getNumForces() == system.getNumForces() + 1
+    with pytest.raises(ConfigError, match="has a CMAPTorsionForce, which cannot be taken out"):
+        module.mixed_system(system, topology, [3, 4, 5], calculator)
     system.addForce(openmm.GBSAOBCForce())
     with pytest.raises(ConfigError, match="has a GBSAOBCForce, which cannot be taken out"):
         module.mixed_system(system, topology, [0, 1, 2], calculator)

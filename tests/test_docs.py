@@ -57,7 +57,7 @@ def _commands(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
-@pytest.mark.parametrize("name", [README, "docs/use.md", "docs/simulation-engines.md", SPEED])
+@pytest.mark.parametrize("name", [README, "docs/use.md", SPEED])
 def test_commands_and_their_flags_exist(name):
     commands = _commands(page(name))
     assert commands

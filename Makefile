@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help tables qm9 setup demo verify test lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
+.PHONY: help tables qm9 setup demo verify test test-engines lint format peers test-zoo bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling clean
 
 help:
 	@echo "make demo    the main job, end to end"
 	@echo "make verify  the coupling table and the symmetries of every preset, proved by numbers"
 	@echo "make test    the test suite"
+	@echo "make test-engines  tests of torch-sim, OpenMM, i-PI and phonopy, which it installs"
 	@echo "make lint    style and type checks"
 	@echo "make format  rewrite the code in the project's style"
 	@echo "make peers   other people's models, in an environment of their own"
@@ -44,6 +45,11 @@ verify: setup
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# Simulation engines in Python, which are no part of the environment otherwise.
+test-engines: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,engines]'
+	$(BIN)/python -m pytest -n $(WORKERS) tests/integrations tests/simulate/properties tests/test_simulation_engines.py
 
 lint: setup
 	$(BIN)/ruff check .

@@ -20,6 +20,7 @@ from cliffordstf.cli.evaluate import eval_command
 from cliffordstf.cli.export import export
 from cliffordstf.cli.generate import generate
 from cliffordstf.cli.hints import TrainCommand
+from cliffordstf.cli.ipi import ipi
 from cliffordstf.cli.lammps import lammps_app
 from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
@@ -54,6 +55,7 @@ app.command()(predict)
 app.command()(relax)
 app.command()(md)
 app.command()(properties)
+app.command()(ipi)
 app.add_typer(data_app, name="data")
 app.command()(generate)
 app.command()(export)

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: help attack fuzz test-sanitizers tables qm9 setup demo verify test lint format peers test-zoo test-lammps bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling bench-scale clean
+.PHONY: help test-engines attack fuzz test-sanitizers tables qm9 setup demo verify test lint format peers test-zoo test-lammps bench-physics bench-speed bench-rmd17 bench-rates bench-leaderboard bench-acac bench-nve bench-ablation bench-qm9 bench-molecule3d bench-oc bench-scaling bench-scale clean
 
 help:
 	@echo "make demo    the main job, end to end"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-sanitizers  kernels and runtime with the sanitizers of addresses and undefined behaviour"
 	@echo "make fuzz    damaged files of every kind for MINUTES=50; SEED=0"
 	@echo "make attack  the same, full disks, kills: the table of docs/trust.md"
+	@echo "make test-engines  tests of torch-sim, OpenMM, i-PI and phonopy, which it installs"
 	@echo "make lint    style and type checks"
 	@echo "make format  rewrite the code in the project's style"
 	@echo "make peers   other people's models, in an environment of their own"
@@ -66,6 +67,11 @@ fuzz: setup
 
 attack: setup
 	$(BIN)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --json results/attack/attack.json
+
+# Simulation engines in Python, which are no part of the environment otherwise.
+test-engines: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,engines]'
+	$(BIN)/python -m pytest -n $(WORKERS) tests/integrations tests/simulate/properties tests/test_simulation_engines.py
 
 lint: setup
 	$(BIN)/ruff check .

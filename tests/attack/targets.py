@@ -16,7 +16,6 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from ase.db import connect
 from ase.io import write
 from ase.io.trajectory import Trajectory
-from torch import nn
 
 from cliffordstf.data.load import load_frames
 from cliffordstf.data.options import ReadOptions
@@ -25,6 +24,7 @@ from cliffordstf.errors import CliffordSTFError, ModelFileError
 from cliffordstf.kernels.native.runtime import NativeModel, RuntimeLibraryError, is_available
 from cliffordstf.model.build import build
 from cliffordstf.model.file import load_model, save_model
+from cliffordstf.model.potential import Potential
 from cliffordstf.simulate.restart import State, load_state, save_state
 from cliffordstf.train.checkpoint import load_checkpoint, save_checkpoint
 from cliffordstf.train.config import load_config
@@ -179,14 +179,16 @@ def _cif(folder: Path) -> Path:
     return folder / "file.cif"
 
 
-def small_potential() -> nn.Module:
+def small_potential() -> Potential:
     """The default model, as small as it gets."""
     return build("default/small", ["H", "O"], seed=0, channels=4, hidden=4)
 
 
 def write_model(folder: Path) -> Path:
     """A model file."""
-    return save_model(small_potential(), folder / "model.safetensors", {"note": "an attack"})  # type: ignore[arg-type]
+    potential = small_potential()
+    potential.learn_domain([potential.batch(_frames())])
+    return save_model(potential, folder / "model.safetensors", {"note": "an attack"})
 
 
 def _open_model(path: Path) -> int:

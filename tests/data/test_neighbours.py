@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from ase import Atoms
@@ -95,3 +97,20 @@ def test_batch_is_sorted_and_csr(generator):
     assert (batch.structure_of_atom[batch.senders] == batch.structure_of_atom[batch.receivers]).all()
     assert batch.atoms_per_structure().tolist() == [12, 1, 4]
     assert batch.elements == (1, 6, 8, 18)
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        Structure([14, 14], [[0, 0, 0], [1, 1, 1]], [[5, 0, 0], [5, 1e-4, 0], [0, 0, 5]], np.ones(3, bool)),
+        Structure([14, 14], [[0, 0, 0], [1e-2, 0, 0]], 0.03 * np.eye(3), np.ones(3, bool)),
+        Structure([14], [[0, 0, 0]], [[1e-5, 0, 0], [0, 1, 0], [0, 0, 1]], np.array([True, False, False])),
+        Structure(np.full(2000, 14), np.random.default_rng(0).random((2000, 3))),
+    ],
+    ids=["flat", "tiny", "chain", "heap"],
+)
+def test_absurd_densities_are_refused_at_once(structure):
+    start = time.monotonic()
+    with pytest.raises(StructureError, match="no matter is as dense"):
+        neighbour_list(structure, 6.0)
+    assert time.monotonic() - start < 1

@@ -15,7 +15,7 @@ openmm = pytest.importorskip("openmm", reason="needs pip install 'cliffordstf[op
 app = pytest.importorskip("openmm.app")
 module = pytest.importorskip("cliffordstf.integrations.openmm")
 
-EV = 96.48533212331  # kJ/mol
+EV = 96.48533212331  # kJ/mol, CODATA 2018; that of ASE differs by 1e-8
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def evaluate(system, positions, platform="Reference"):
     return state.getPotentialEnergy().value_in_unit(openmm.unit.kilojoule_per_mole) / EV, forces / EV / 10
 
 
-@pytest.mark.parametrize(("platform", "tolerance"), [("Reference", 1e-7), ("CPU", 1e-4)])
+@pytest.mark.parametrize(("platform", "tolerance"), [("Reference", 1e-5), ("CPU", 1e-4)])
 def test_a_molecule_has_the_energy_and_forces_of_the_calculator(calculator, platform, tolerance):
     assert pytest.approx(EV, rel=1e-6) == module.KJ_PER_MOL
     atoms = molecule("CH3CH2OH")
@@ -83,9 +83,11 @@ def waters(count: int, box: float | None = None) -> tuple["app.Topology", np.nda
 
 def of_force_field(topology, rigid=False):
     method = app.NoCutoff if topology.getPeriodicBoxVectors() is None else app.CutoffPeriodic
-    return app.ForceField("tip3p.xml").createSystem(
+    system = app.ForceField("tip3p.xml").createSystem(
         topology, nonbondedMethod=method, nonbondedCutoff=0.6, constraints=None, rigidWater=rigid
     )
+    next(f for f in system.getForces() if isinstance(f, openmm.NonbondedForce)).setUseDispersionCorrection(False)
+    return system
 
 
 @pytest.mark.parametrize("box", [None, 13.0])
@@ -141,6 +143,13 @@ def test_mistakes_are_explained(calculator, monkeypatch):
         module.mixed_system(system, topology, [0, 6], calculator)
     with pytest.raises(ConfigError, match=r"particles=\[\] must be indices"):
         module.mixed_system(system, topology, [], calculator)
+    maps = openmm.CMAPTorsionForce()
+    maps.addMap(2, [0.0] * 4)
+    maps.addTorsion(0, 3, 4, 5, 3, 4, 5, 3, 4)
+    system.addForce(maps)
+    assert module.mixed_system(system, topology, [0, 1, 2], calculator).getNumForces() == system.getNumForces() + 1
+    with pytest.raises(ConfigError, match="has a CMAPTorsionForce, which cannot be taken out"):
+        module.mixed_system(system, topology, [3, 4, 5], calculator)
     system.addForce(openmm.GBSAOBCForce())
     with pytest.raises(ConfigError, match="has a GBSAOBCForce, which cannot be taken out"):
         module.mixed_system(system, topology, [0, 1, 2], calculator)

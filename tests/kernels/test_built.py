@@ -44,18 +44,18 @@ def make(builds):
 
 def test_a_library_is_built_once(target, builds):
     for _ in range(3):
-        assert built._cached(NAME, make(builds)) == target
+        assert built.cached(built.FOLDER, NAME, make(builds)) == target
     assert len(builds) == 1
     assert target.read_bytes().startswith(CONTENT)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5000, len(CONTENT), len(CONTENT) + 30])
 def test_a_library_that_was_cut_off_is_built_anew(target, builds, size, caplog):
-    built._cached(NAME, make(builds))
+    built.cached(built.FOLDER, NAME, make(builds))
     whole = target.read_bytes()
     target.write_bytes(whole[:size])
     with caplog.at_level(logging.WARNING):
-        built._cached(NAME, make(builds))
+        built.cached(built.FOLDER, NAME, make(builds))
     assert len(builds) == 2
     assert target.read_bytes() == whole
     assert "is damaged; it is built anew" in caplog.text
@@ -63,11 +63,11 @@ def test_a_library_that_was_cut_off_is_built_anew(target, builds, size, caplog):
 
 @pytest.mark.parametrize("place", [0, 3000, len(CONTENT), -1])
 def test_a_library_with_another_byte_is_built_anew(target, builds, place):
-    built._cached(NAME, make(builds))
+    built.cached(built.FOLDER, NAME, make(builds))
     changed = bytearray(target.read_bytes())
     changed[place] ^= 1
     target.write_bytes(changed)
-    built._cached(NAME, make(builds))
+    built.cached(built.FOLDER, NAME, make(builds))
     assert len(builds) == 2
 
 
@@ -77,12 +77,12 @@ def test_a_library_of_somebody_else_is_replaced(target, builds, tmp_path):
     planted.write_bytes(b"code of somebody else")
     seal(planted)
     target.symlink_to(planted)
-    built._cached(NAME, make(builds))
+    built.cached(built.FOLDER, NAME, make(builds))
     assert len(builds) == 1
     assert not target.is_symlink()
     assert planted.read_bytes().startswith(b"code of somebody else")
     target.chmod(0o666)
-    built._cached(NAME, make(builds))
+    built.cached(built.FOLDER, NAME, make(builds))
     assert len(builds) == 2
 
 

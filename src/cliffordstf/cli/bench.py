@@ -21,6 +21,7 @@ from cliffordstf.bench.tables.formatting import rounds_done
 from cliffordstf.bench.tables.paper_tables import paper_tables
 from cliffordstf.bench.tables.table import html_page
 from cliffordstf.errors import ConfigError
+from cliffordstf.host.files import write_text
 from cliffordstf.options.duration import parse_duration
 from cliffordstf.options.text import names_in
 
@@ -170,8 +171,7 @@ def table(
     text = "\n".join(getattr(item, written)() for item in tables)
     if written == "html":
         text = html_page(text)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    write_text(out, text)
     console.print(f"written to {out}")
 
 

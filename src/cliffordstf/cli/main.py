@@ -22,6 +22,7 @@ from cliffordstf.cli.evaluate import eval_command
 from cliffordstf.cli.export import export
 from cliffordstf.cli.generate import generate
 from cliffordstf.cli.hints import TrainCommand
+from cliffordstf.cli.ipi import ipi
 from cliffordstf.cli.lammps import lammps_app
 from cliffordstf.cli.md import md
 from cliffordstf.cli.models import models
@@ -56,6 +57,7 @@ app.command()(predict)
 app.command()(relax)
 app.command()(md)
 app.command()(properties)
+app.command()(ipi)
 app.add_typer(data_app, name="data")
 app.command()(generate)
 app.command()(export)
@@ -78,7 +80,9 @@ def run() -> None:
         if error.errno not in _DISK:
             raise
         _fail(f"{error.filename or 'a file'}: {error.strerror}; check the folder and the disk.")
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):  # how PyTorch puts it
+            raise
         _fail("the memory does not suffice; take smaller batches or fewer structures at a time.")
 
 

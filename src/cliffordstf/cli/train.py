@@ -126,6 +126,8 @@ def _config(
     data = [file for file in files if file not in configs]
     if len(configs) > 1:
         raise ConfigError(f"{' and '.join(configs)} are both configs; a run has one.")
+    if configs and Path(configs[0]).exists() and not Path(configs[0]).is_file():
+        raise ConfigError(f"{configs[0]} is a folder, a pipe or a device, not a config; give a YAML file.")
     options: dict[str, Any] = {"data": dict(reading)}
     if data:
         options["data"]["train"] = data[0] if len(data) == 1 else data

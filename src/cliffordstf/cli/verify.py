@@ -1,6 +1,5 @@
 """`cliffordstf verify`: print the coupling table and prove the algebra and the symmetries of every preset."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from cliffordstf.host.files import write_json
 from cliffordstf.verify.algebra import (
     COUPLING_TOLERANCE,
     THEOREM_TOLERANCE,
@@ -47,7 +47,7 @@ def verify(
     )
     if json_file is not None:
         report = _as_json(couplings, theorem, presets, passed)
-        json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        write_json(json_file, report)
         console.print(f"written to {json_file}")
     console.print("all checks passed" if passed else "[bold red]some checks failed[/]")
     raise typer.Exit(0 if passed else 1)

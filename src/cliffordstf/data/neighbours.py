@@ -6,6 +6,8 @@ included, so cells smaller than the cutoff need nothing special. No neighbour is
 """
 
 import logging
+import math
+import operator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -99,6 +101,7 @@ def neighbour_list(
 
 MOST_IMAGES = 100_000
 """Copies of a cell within the cutoff; one atom in a cell of 0.4 Å and a cutoff of 6 Å have 30,000."""
+FEW = 1000
 DENSEST = 20.0
 """Atoms per Å³. Hydrogen in the middle of Jupiter has about 1."""
 
@@ -109,20 +112,27 @@ def _check_density(structure: Structure, cutoff: float) -> None:
     Raises:
         StructureError: There would be too many neighbours.
     """
-    images = 1.0
+    if not structure.pbc.any() and len(structure) < FEW:
+        return  # at worst half a million pairs
+    images, volume, is_bulk = 1.0, 0.0, bool(structure.pbc.all())
     if structure.pbc.any():
-        heights = 1 / np.linalg.norm(np.linalg.inv(structure.full_cell()), axis=0)
-        images = float(np.prod(2 * np.ceil(cutoff / heights[structure.pbc]) + 1))
-    extent = np.ptp(structure.positions, axis=0) + 1.0
-    if structure.pbc.all():
-        room = max(abs(float(np.linalg.det(structure.cell))), 1e-12)
-    else:
-        room = float(np.prod(np.maximum(extent, np.abs(structure.cell).sum(axis=0) * structure.pbc)))
+        # Plain numbers: NumPy would take as long as the search itself for a small cell.
+        vectors = (structure.cell if is_bulk else structure.full_cell()).tolist()
+        faces = [_cross(vectors[axis - 2], vectors[axis - 1]) for axis in range(3)]
+        volume = max(abs(sum(map(operator.mul, vectors[0], faces[0]))), 1e-30)
+        for face, repeats in zip(faces, structure.pbc.tolist(), strict=True):
+            if repeats:
+                images *= 2 * math.ceil(cutoff * math.hypot(*face) / volume) + 1
+    room = volume if is_bulk else max(volume, float(np.prod(np.ptp(structure.positions, axis=0) + 1.0)))
     if images > MOST_IMAGES or len(structure) > DENSEST * room:
         raise StructureError(
             f"{structure.name} has {len(structure) / room:.3g} atoms per Å³, or a cell with {images:.3g} copies within "
             f"{cutoff:g} Å; no matter is as dense, check the lattice and the unit of length."
         )
+
+
+def _cross(a: list[float], b: list[float]) -> list[float]:
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 
 
 def _by_vesin(structure: Structure, cutoff: float) -> tuple[IntArray, IntArray, IntArray]:

@@ -1,6 +1,5 @@
 """Models that leave Python: a schedule in one file, and the library and header that run it."""
 
-import shutil
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +9,7 @@ from cliffordstf.engine.native import reference_of
 from cliffordstf.engine.prediction import Wrapped
 from cliffordstf.engine.schedule import make_schedule, to_bytes, why_not_exported
 from cliffordstf.errors import ConfigError
-from cliffordstf.host.files import write_atomically
+from cliffordstf.host.files import write_bytes
 from cliffordstf.kernels.native.build import FOLDER, BuildError
 from cliffordstf.kernels.native.built import build_shared
 
@@ -36,12 +35,7 @@ def exported(potential: nn.Module, notes: dict[str, str] | None = None) -> bytes
 
 def export_native(potential: nn.Module, path: Path, notes: dict[str, str] | None = None) -> None:
     """Write `exported` to a file."""
-    content = exported(potential, notes)
-
-    def write(place: Path) -> None:
-        place.write_bytes(content)
-
-    write_atomically(path, write)
+    write_bytes(path, exported(potential, notes))
 
 
 def export_library(folder: Path) -> tuple[Path, Path]:
@@ -53,8 +47,8 @@ def export_library(folder: Path) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     header, library = folder / HEADER, folder / LIBRARY
     try:
-        shutil.copyfile(build_shared(), library)
+        write_bytes(library, build_shared().read_bytes())
     except BuildError as error:
         raise ConfigError(f"the library cannot be built: {error}.") from None
-    header.write_bytes((FOLDER / HEADER).read_bytes())
+    write_bytes(header, (FOLDER / HEADER).read_bytes())
     return header, library

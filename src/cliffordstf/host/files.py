@@ -68,9 +68,14 @@ def write_json(path: Path, values: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, with folders that are made if need be."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes, with folders that are made if need be."""
 
     def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(content)
 
     write_atomically(path, write)
 

@@ -140,12 +140,16 @@ class Calculator(AseCalculator):
     def get_extrapolation(self, atoms: Atoms | None = None) -> FloatArray:
         """Distance of every atom from the training set, (atoms,): above 1 an atom is like none of it.
 
-        Of an ensemble the largest; costs about half an evaluation. See `Potential.extrapolation`.
+        Of an ensemble the largest; evaluates the networks once more, in PyTorch without a gradient. See
+        `Potential.extrapolation`.
 
         Raises:
             PropertyNotImplementedError: The model file has no statistics of its training set.
         """
-        return np.asarray(self.get_property("extrapolation", atoms), dtype=np.float64)
+        self.get_property("energy", atoms)  # which is there already after forces
+        if "extrapolation" not in self.results and self._structure is not None:
+            self.results["extrapolation"] = self._extrapolation(self._structure)
+        return np.asarray(self.results["extrapolation"], dtype=np.float64)
 
     def _extrapolation(self, structure: Structure) -> FloatArray:
         found = [p.extrapolation(self._batch(structure, p.cutoff)) for p in self.potentials]

@@ -42,19 +42,26 @@ HARMLESS = (
 """Forces without interactions between the atoms of a molecule."""
 
 
-def atomic_numbers(topology: Any) -> list[int]:
-    """Atomic numbers of an `openmm.app.Topology`.
+def atomic_numbers(topology: Any, particles: Sequence[int] | None = None) -> list[int]:
+    """Atomic numbers of an `openmm.app.Topology`, or of some of its atoms.
 
     Raises:
-        ConfigError: A site, such as that of a four-site water, has no element.
+        ConfigError: There is no such atom, or it is a virtual site without an element.
     """
-    for atom in topology.atoms():
+    atoms = list(topology.atoms())
+    chosen = list(range(len(atoms))) if particles is None else list(particles)
+    wrong = [particle for particle in chosen if not 0 <= particle < len(atoms)]
+    if wrong or not chosen:
+        raise ConfigError(
+            f"particles={wrong or chosen} must be indices of atoms of the topology, which has {len(atoms)}."
+        )
+    for atom in (atoms[particle] for particle in chosen):
         if atom.element is None:
             raise ConfigError(
-                f"atom {atom.index} ({atom.name}) of the topology has no element; leave virtual sites to the force "
-                "field and give the particles of the model."
+                f"atom {atom.index} ({atom.name}) is a virtual site without an element, which a model cannot act on; "
+                "choose molecules without such sites."
             )
-    return [int(atom.element.atomic_number) for atom in topology.atoms()]
+    return [int(atoms[particle].element.atomic_number) for particle in chosen]
 
 
 def model_force(
@@ -120,7 +127,7 @@ def mixed_system(system: Any, topology: Any, particles: Sequence[int], calculato
         ConfigError: A bond leads out of the chosen atoms, or the system has a force that cannot be divided.
     """
     chosen = sorted({int(particle) for particle in particles})
-    numbers = atomic_numbers_of(topology, chosen)
+    numbers = atomic_numbers(topology, chosen)
     inside = set(chosen)
     for bond in topology.bonds():
         _refuse_cut(bond[0].index, bond[1].index, inside)
@@ -134,19 +141,6 @@ def mixed_system(system: Any, topology: Any, particles: Sequence[int], calculato
         _take_out(force, inside)
     mixed.addForce(model_force(calculator, numbers, chosen, mixed.usesPeriodicBoundaryConditions()))
     return mixed
-
-
-def atomic_numbers_of(topology: Any, particles: Sequence[int]) -> list[int]:
-    """Atomic numbers of some atoms of a topology."""
-    atoms = list(topology.atoms())
-    wrong = [particle for particle in particles if not 0 <= particle < len(atoms)]
-    if wrong or not particles:
-        raise ConfigError(
-            f"particles={wrong or list(particles)} must be indices of atoms of the topology, which has {len(atoms)}."
-        )
-    if any(atoms[particle].element is None for particle in particles):
-        raise ConfigError("some of the particles are virtual sites, which a model cannot act on; choose other ones.")
-    return [int(atoms[particle].element.atomic_number) for particle in particles]
 
 
 def _computation(calculator: AseCalculator, atoms: Atoms, periodic: bool) -> Callable[[Any], tuple[float, FloatArray]]:
@@ -182,6 +176,10 @@ def _take_out(force: Any, inside: set[int]) -> None:
         for pair in combinations(sorted(inside), 2):
             if frozenset(pair) not in known:
                 force.addExclusion(*pair)
+    elif name == "CMAPTorsionForce" and not any(
+        inside.intersection(force.getTorsionParameters(number)[1:]) for number in range(force.getNumTorsions())
+    ):
+        pass  # of a protein beside the chosen molecules
     elif name not in HARMLESS:
         raise ConfigError(
             f"the system has a {name}, which cannot be taken out of the atoms of the model; use a force field made of "

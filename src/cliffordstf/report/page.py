@@ -5,7 +5,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from cliffordstf.errors import CliffordSTFError
+from cliffordstf.host.files import write_text
 from cliffordstf.report.curves import draw_curve, panels_with_data
 from cliffordstf.report.headline import cards, comparison_table
 from cliffordstf.report.inputs import ReportInputs, ReportSection
@@ -27,17 +27,11 @@ def write_report(inputs: ReportInputs, directory: Path) -> Path:
     """Write `index.html`, one self-contained file, into a directory that is made if need be; returns its path.
 
     Raises:
-        CliffordSTFError: The file cannot be written.
+        FileWriteError: The file cannot be written.
     """
     path = Path(directory) / "index.html"
     text = report_html(inputs)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CliffordSTFError(
-            f"cannot write the report {path}: {error.strerror or error}; check the folder and the disk."
-        ) from error
+    write_text(path, text)
     return path
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from cliffordstf.errors import CliffordSTFError
+from cliffordstf.host.files import write_atomically
 from cliffordstf.report.curves import draw_curve, panels_with_data
 from cliffordstf.report.inputs import ReportInputs
 from cliffordstf.report.page import validation_section
@@ -22,7 +22,7 @@ def write_summary_png(inputs: ReportInputs, path: Path) -> Path:
     """Write a PNG with learning curve, force parity, energy parity and angles between forces of the first section.
 
     Raises:
-        CliffordSTFError: The file cannot be written.
+        FileWriteError: The file cannot be written.
     """
     path = Path(path)
     with house_style(), warnings.catch_warnings():
@@ -33,13 +33,7 @@ def write_summary_png(inputs: ReportInputs, path: Path) -> Path:
         panels = figure.subplots(2, 2).ravel().tolist()
         _draw_learning(panels[0], inputs)
         _draw_section(panels[1:], inputs)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path, format="png", dpi=130)
-        except OSError as error:
-            raise CliffordSTFError(
-                f"cannot write the picture {path}: {error.strerror or error}; check the folder and the disk."
-            ) from error
+        write_atomically(path, lambda target: figure.savefig(target, format="png", dpi=130))
     return path
 
 

@@ -34,7 +34,7 @@ class Guards:
         max_force_std: eV/Å, limit on `Calculator.uncertainty["max_force_std"]` of an ensemble of potentials; None for
             no limit.
         max_extrapolation: Limit on `Calculator.get_extrapolation()`; 1 is the edge of the training set. None for no
-            limit, which saves half an evaluation a step.
+            limit, which saves an evaluation without a gradient every step.
     """
 
     max_force: float = 100.0

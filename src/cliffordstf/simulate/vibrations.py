@@ -96,7 +96,7 @@ def vibrations(atoms: Atoms, source: Potential | HasHessian, max_force: float = 
     frequencies = (energies.real - energies.imag) / units.invcm
     # What was projected out has the smallest frequencies: zero but for rounding.
     kept = np.sort(np.argsort(np.abs(frequencies), kind="stable")[len(rigid) :])
-    lengths = np.linalg.norm(modes[kept].reshape(len(kept), -1), axis=1)
+    lengths = np.linalg.norm(modes[kept], axis=(1, 2))
     return Vibrations(frequencies[kept], modes[kept] / lengths[:, None, None], len(rigid), largest, data)
 
 

@@ -12,6 +12,7 @@ from cliffordstf.errors import ConfigError
 from cliffordstf.model.presets import preset
 from cliffordstf.options import Accepts, Options, leaves, parse_options
 from cliffordstf.options.duration import Duration
+from cliffordstf.options.yaml_text import load_yaml
 from cliffordstf.train.foreign import hint, model_paths
 from cliffordstf.train.loss import LossConfig
 
@@ -275,7 +276,7 @@ def load_config(
     values: dict[str, Any] = dict(base or {})
     if path is not None:
         try:
-            loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            loaded = load_yaml(path.read_text(encoding="utf-8")) or {}
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}; check the path.") from None
         except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -299,7 +300,7 @@ def load_run_config(directory: Path, overrides: Sequence[str] = ()) -> TrainConf
 
 def _scalar(text: str) -> Any:
     try:
-        value = yaml.safe_load(text)
+        value = load_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"'{text}' is not a valid value; quote it or close its brackets.") from None
     if isinstance(value, dict) and not text.lstrip().startswith("{"):  # a colon in a name, as in qm9pack:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from cliffordstf.errors import ConfigError
+from cliffordstf.host.files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -232,7 +233,7 @@ class WandbLogger:
 def _run_id(path: Path) -> str:
     """Id of the W&B run of a folder, which the file keeps."""
     if not path.is_file():
-        path.write_text(secrets.token_hex(4) + "\n", encoding="utf-8")
+        write_text(path, secrets.token_hex(4) + "\n")
     return path.read_text(encoding="utf-8").strip()
 
 

@@ -80,9 +80,8 @@ class Trainer:
         self._weights = [parameter for parameter in potential.parameters() if parameter.requires_grad]
         self.wants_stress = config.loss.stress.is_used and has_label(train.frames, "stress")
         self.wants_forces = config.loss.forces.is_used and has_label(train.frames, "forces")
-        self._stop_requested = self._stop_agreed = False
-        self._is_whole = True
-        """Whether weights and progress belong together: not between an update and its being counted."""
+        self._stop_requested, self._stop_agreed = False, 0.0
+        self._is_whole = True  # not between an update and its being counted
         if len(valid) == 0 and (config.patience is not None or config.schedule.kind == "plateau"):
             raise ConfigError("patience and the plateau schedule need validation data; set data.valid.")
 
@@ -204,7 +203,7 @@ class Trainer:
 
     def _must_stop(self) -> bool:
         """Whether a signal asked this process to stop; of several processes, whether all know of it."""
-        return self._stop_agreed if parallel.world() > 1 else self._stop_requested
+        return bool(self._stop_agreed) if parallel.world() > 1 else self._stop_requested
 
     def _has_moved(self) -> bool:
         """Whether there were updates since the last validation."""
@@ -216,10 +215,8 @@ class Trainer:
         loss = self.update(indices)
         elapsed = time.perf_counter() - started
         # Time is that of the main process; a signal to any of them stops all.
-        mine = elapsed if parallel.is_main() else 0.0
-        status = torch.tensor([mine, float(self._stop_requested)], dtype=torch.float64)
-        elapsed, stops = parallel.sum_over_processes(status.to(self.potential.species_of_number.device)).tolist()
-        self._stop_agreed = stops > 0
+        told = [elapsed * parallel.is_main(), float(self._stop_requested)]
+        elapsed, self._stop_agreed = parallel.sum_of_numbers(told, self.potential.species_of_number.device)
         progress = self.progress
         progress.seconds += elapsed
         progress.batch += 1

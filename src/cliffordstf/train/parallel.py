@@ -85,6 +85,11 @@ def sum_over_processes(value: Tensor) -> Tensor:
     return value
 
 
+def sum_of_numbers(values: Sequence[float], device: torch.device) -> list[float]:
+    """The sums of some numbers over all processes, in one message."""
+    return sum_over_processes(torch.tensor(values, dtype=torch.float64, device=device)).tolist()
+
+
 def sum_gradients(module: nn.Module) -> None:
     """Add up the gradients of all processes, in one message."""
     if not dist.is_initialized():

@@ -74,6 +74,13 @@ def test_the_space_group_is_kept_and_the_shape_relaxes():
     assert found.equation_of_state.energies_ev[0] <= squeezed.get_potential_energy() + 1e-7
 
 
+@pytest.mark.parametrize("lattice_constant", [2.4, 5.0])
+def test_a_start_far_away_ends_at_the_same_cell(copper, lattice_constant):
+    settings = PropertySettings(phonons=False, elastic=False)
+    found = crystal_properties(bulk("Cu", a=lattice_constant), EMT(), settings)
+    assert found.space_group.lengths_a == pytest.approx(copper.space_group.lengths_a, abs=1e-4)
+
+
 def test_at_constant_volume_only_the_shape_changes():
     atoms = bulk("Cu", cubic=True, a=3.7)
     atoms.set_cell(atoms.cell.array * [[1.05], [1], [1]], scale_atoms=True)

@@ -66,6 +66,13 @@ def test_rotational_constants_have_the_symmetry_of_the_molecule():
     assert rotational_constants(Atoms("Ar")) == ()
 
 
+def test_an_atom_has_no_modes(calculator):
+    found = molecule_properties(Atoms("H"), calculator)
+    assert found.frequencies_cm.shape == (0,)
+    assert found.rotational_constants_cm == ()
+    assert found.zero_point_energy_ev == 0
+
+
 def test_a_relaxation_that_is_too_short_is_an_error(calculator):
     with pytest.raises(SimulationError, match=r"C2H6O has a force of .* after 1 steps"):
         molecule_properties(molecule("CH3CH2OH"), calculator, steps=1)

@@ -23,6 +23,7 @@ import torch
 from cliffordstf.bench.jobs.progress_lines import ProgressLines
 from cliffordstf.bench.jobs.sweep import Job, Outcome, Sweep
 from cliffordstf.errors import ConfigError
+from cliffordstf.host.files import write_text
 from cliffordstf.train.run import Watcher
 
 Say = Callable[[str], None]
@@ -166,8 +167,7 @@ def submit_to_slurm(how: Launch, work: Path, command: Sequence[str], say: Say) -
         ConfigError: There is no sbatch here, or it refuses the script.
     """
     script = work / "sweep.sbatch"
-    script.parent.mkdir(parents=True, exist_ok=True)
-    script.write_text(slurm_script(how, command), encoding="utf-8")
+    write_text(script, slurm_script(how, command))
     if shutil.which("sbatch") is None:
         raise ConfigError(f"sbatch is not on this machine; the script is {script}, submit it where SLURM runs.")
     done = subprocess.run(["sbatch", str(script)], check=False, capture_output=True, text=True)

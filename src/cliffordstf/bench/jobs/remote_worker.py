@@ -17,8 +17,9 @@ import torch
 
 from cliffordstf.bench.jobs.launch import STOPPED
 from cliffordstf.bench.jobs.progress_lines import ProgressLines
-from cliffordstf.bench.jobs.sweep import Job, write_text
+from cliffordstf.bench.jobs.sweep import Job
 from cliffordstf.errors import CliffordSTFError
+from cliffordstf.host.files import write_text
 from cliffordstf.version import __version__
 from cliffordstf.zoo import available
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cliffordstf.bench.speed.timing import Timing
+from cliffordstf.host.files import opened
 from cliffordstf.train.progress import Progress
 from cliffordstf.train.run import Silence, Watcher
 from cliffordstf.train.setup import Setup
@@ -56,7 +57,7 @@ class StepRecorder:
         assert self._path is not None
         self._sitting += 1
         values = (progress.step, self._sitting, progress.seconds, loss)
-        with self._path.open("a", encoding="utf-8") as stream:
+        with opened(self._path) as stream:
             stream.write(",".join(map(repr, values)) + "\n")
         self._listener.step(progress, share, loss)
 

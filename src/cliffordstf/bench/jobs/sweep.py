@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
-from cliffordstf.host.files import holder_name, last_holder, lock, write_atomically
+from cliffordstf.host.files import holder_name, last_holder, lock, write_json, write_text
 from cliffordstf.train.run import Watcher
 
 
@@ -240,16 +240,7 @@ def _tell_failures(say: Callable[[str], None], place: str, text: str) -> None:
 
 def write_result(path: Path, values: dict[str, Any]) -> None:
     """Write a result file, whole or not at all."""
-    write_text(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-
-    def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
+    write_json(path, values)
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:

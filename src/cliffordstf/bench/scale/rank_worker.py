@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cliffordstf.bench.jobs.sweep import write_text
 from cliffordstf.data.dataset import shuffled
+from cliffordstf.host.files import write_text
 from cliffordstf.train import parallel
 from cliffordstf.train.config import TrainConfig, load_config
 from cliffordstf.train.loop import Trainer

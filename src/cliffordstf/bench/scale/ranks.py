@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.bench.jobs.sweep import SweepError, file_name, write_text
+from cliffordstf.bench.jobs.sweep import SweepError, file_name
 from cliffordstf.bench.tables.formatting import titled
 from cliffordstf.bench.tables.table import Table
+from cliffordstf.host.files import write_text
 from cliffordstf.train.config import TrainConfig, to_yaml
 from cliffordstf.train.provenance import describe_run
 from cliffordstf.train.run import Watcher

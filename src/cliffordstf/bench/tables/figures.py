@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from cliffordstf.bench.literature.published_values import RMD17_MOLECULES, rmd17
 from cliffordstf.bench.tables.formatting import length, length_text
+from cliffordstf.host.files import write_atomically
 from cliffordstf.report.style import ACCENT, INK, MUTED, SECOND, THIRD, house_style
 
 _COLOURS = (ACCENT, SECOND, THIRD, MUTED, "#8e5bb5", "#b5453c", "#3aa6a0", "#a8862b")
@@ -32,8 +33,8 @@ def draw(results: list[dict[str, Any]], path: Path) -> bool:
             axis.remove()
         bottom = _legend(figure, list(axes.flat[: len(panels)]))
         figure.tight_layout(rect=(0, bottom, 1, 1))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
+        kind = path.suffix.removeprefix(".") or "png"
+        write_atomically(path, lambda target: figure.savefig(target, dpi=110, format=kind))
         plt.close(figure)
     return True
 

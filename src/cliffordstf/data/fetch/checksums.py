@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cliffordstf.data.fetch.entries import RemoteFile
 from cliffordstf.errors import DataError, DownloadError
-from cliffordstf.host.files import write_atomically
+from cliffordstf.host.files import write_text
 
 RECORD = "SHA256SUMS"
 CHUNK = 2**20
@@ -97,8 +97,4 @@ def record(folder: Path, name: str, sha256: str) -> None:
     """Add a file to the record of its folder, or change its entry."""
     values = {**recorded(folder), name: sha256}
     text = "".join(f"{digest}  {name}\n" for name, digest in sorted(values.items()))
-
-    def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
-
-    write_atomically(folder / RECORD, write)
+    write_text(folder / RECORD, text)

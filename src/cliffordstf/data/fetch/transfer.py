@@ -16,6 +16,7 @@ from cliffordstf import __version__
 from cliffordstf.data.fetch.checksums import Report
 from cliffordstf.data.fetch.entries import RemoteFile
 from cliffordstf.errors import DownloadError, FileWriteError
+from cliffordstf.host.files import write_json
 
 ATTEMPTS = 4
 """That come no further than those before; one that does starts the count again."""
@@ -191,8 +192,7 @@ def _note_origin(part: Path, url: str, headers: Any) -> None:
     tag = headers.get("ETag", "")
     version = headers.get("Last-Modified", "") if tag.startswith("W/") or not tag else tag  # weak tags allow no ranges
     try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        _origin(part).write_text(json.dumps({"url": url, "version": version}), encoding="utf-8")
+        write_json(_origin(part), {"url": url, "version": version})
     except OSError as error:
         raise _no_space(part, error) from error
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.lmdb_file import kept_lmdb
+from cliffordstf.data.readers.lmdb_file import LmdbFile, kept_lmdb
 from cliffordstf.data.readers.per_atom import atom_tags, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
@@ -15,6 +15,10 @@ from cliffordstf.host.budget import GIGABYTE, USUAL_BUDGET, Budget
 
 _STRUCTURAL = {"numbers", "positions", "cell", "pbc", "constraints", "tags", "data", "key_value_pairs"}
 _ADMINISTRATIVE = {"unique_id", "ctime", "mtime", "user", "calculator", "calculator_parameters"}
+
+
+_COUNTS: dict[bytes, Any] = {b"nextid": "unknown", b"deleted_ids": []}
+"""Entries beside the rows, and what stands for one that is not there."""
 
 
 def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
@@ -27,10 +31,25 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
         if "numbers" not in row or "positions" not in row:
             raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
         records.append(_record(row))
-    return Contents("ASE-LMDB", records, first=first)
+    warnings = _short(path, entries, len(keys), budget)
+    return Contents("ASE-LMDB", records, warnings=warnings, first=first)
 
 
-def _decode(path: Path, value: bytes, number: int, budget: Budget) -> dict[str, Any]:
+def _short(path: Path, entries: LmdbFile, found: int, budget: Budget) -> tuple[str, ...]:
+    """A warning where the number of the next row, less the rows that were removed, is not that of the rows."""
+    stated = [_decode(path, entries.get(key) or b"", 0, budget, default) for key, default in _COUNTS.items()]
+    last, removed = stated
+    if not isinstance(last, int) or not isinstance(removed, list) or last - 1 - len(removed) == found:
+        return ()
+    return (
+        f"{path.name} states {last - 1 - len(removed)} rows but holds {found}; check that it was copied as a whole.",
+    )
+
+
+def _decode(path: Path, value: bytes, number: int, budget: Budget, default: Any = None) -> Any:
+    """A row, or with a default anything else that stands there in the same form."""
+    if default is not None and not value:
+        return default
     if value.startswith(b"\x80"):
         raise DataError(
             f"{path.name} holds Python pickles, which could run code when opened, and is not read; convert it to "
@@ -41,7 +60,7 @@ def _decode(path: Path, value: bytes, number: int, budget: Budget) -> dict[str, 
         row = json.loads(text, object_hook=_arrays)
     except (zlib.error, ValueError, TypeError, RecursionError) as error:
         raise DataError(f"{path.name} has a damaged row under id {number} ({error}); write the file again.") from error
-    if not isinstance(row, dict):
+    if default is None and not isinstance(row, dict):
         raise DataError(f"{path.name} has no row of ASE under id {number}; it is not an ASE-LMDB database.")
     return row
 

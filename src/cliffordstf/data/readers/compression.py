@@ -4,9 +4,9 @@ import bz2
 import gzip
 import io
 import lzma
-import mmap
 import re
 from collections.abc import Callable
+from mmap import mmap
 from pathlib import Path
 from typing import IO, Any
 
@@ -83,7 +83,7 @@ def once(path: Path, check: Callable[[Path], None]) -> None:
         _checked[key] = stamp
 
 
-def check_arrays(text: "bytes | mmap.mmap", what: str) -> None:
+def check_arrays(text: bytes | mmap, what: str) -> None:
     """Refuse JSON of ASE whose arrays have shapes of more numbers than there are: ASE makes such an array first.
 
     Raises:

@@ -41,14 +41,17 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET) -> Conten
 
 def _parsed(file: IO[str], path: Path, limit: int | None, first: int, budget: Budget) -> Contents:
     records: list[Record] = []
+    ends: list[str] = []
     try:
         for text in islice(_frames(file, budget, path), limit):
+            if not text.endswith("\n"):
+                ends = [f"{path.name} ends without a line end; if it was cut off there, frames are missing."]
             records.extend(map(record_from_atoms, read_xyz(io.StringIO(text), 0)))
     except DataError:
         raise
     except Exception as error:  # whatever ASE meets in a broken file, the user needs the place
         raise _broken(path.name, first + len(records), f"{type(error).__name__}: {error}") from error
-    return Contents("extxyz", records, key_units=_stated_units(records), first=first)
+    return Contents("extxyz", records, key_units=_stated_units(records), warnings=tuple(ends), first=first)
 
 
 def _broken(name: str, frame: int, reason: str) -> DataError:

@@ -193,7 +193,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """A stand-in, or nothing."""
         if (module, name) not in _ALLOWED:
-            raise _Forbidden(f"{module}.{name}")
+            raise _Forbidden(f"{module}.{name}".encode("unicode_escape").decode())
         return _ALLOWED[module, name]
 
     def persistent_load(self, pid: Any) -> NoReturn:
@@ -226,7 +226,9 @@ def load_pickle(content: bytes, where: str) -> Any:
             f"{where} is a Python pickle with {error}, {CODE}; convert it to extended XYZ or ASE-LMDB."
         ) from None
     except Exception as error:  # a damaged pickle can raise anything
-        raise DataError(f"{where} is a damaged pickle ({type(error).__name__}: {error}); copy it again.") from error
+        raise DataError(
+            f"{where} is a damaged pickle ({type(error).__name__}: {' '.join(str(error).split())}); copy it again."
+        ) from error
 
 
 def plain(value: Any) -> Any:

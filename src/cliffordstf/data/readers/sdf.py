@@ -64,7 +64,7 @@ def molecules(path: Path, budget: Budget = USUAL_BUDGET) -> Iterator[Molecule]:
 
 def _skip_rest(file: Iterable[str], is_only: bool) -> None:
     """Pass over properties and data up to the line of dollars, which a file with one molecule may leave out."""
-    table_ended = False
+    table_ended, line = False, ""
     for line in file:
         if line.startswith(_END):
             if not table_ended:
@@ -76,7 +76,7 @@ def _skip_rest(file: Iterable[str], is_only: bool) -> None:
             table_ended = True
     if not table_ended:
         raise ValueError("it has no line 'M  END', so it was cut off or changed")
-    if not is_only:
+    if not is_only or not line.endswith("\n"):
         raise ValueError(f"it ends without a line {_END}, so it was cut off")
 
 

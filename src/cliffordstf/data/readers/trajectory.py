@@ -4,7 +4,7 @@ import mmap
 from dataclasses import replace
 from pathlib import Path
 
-from ase.io.trajectory import Trajectory
+from ase.io.trajectory import TrajectoryReader
 
 from cliffordstf.data.readers.compression import check_arrays, once
 from cliffordstf.data.readers.extxyz import record_from_atoms
@@ -18,7 +18,9 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
     Relaxations of Open Catalyst are named after their system, which becomes the id of their frames.
     """
     once(path, _check)
-    with Trajectory(str(path)) as trajectory:
+    # Opened here: ASE leaves a file open that it cannot read.
+    with path.open("rb") as stream:
+        trajectory = TrajectoryReader(stream)
         budget.announced(len(trajectory), path.stat().st_size, f"{path} has a number of frames that")
         end = len(trajectory) if limit is None else min(first + limit, len(trajectory))
         records = [
@@ -30,8 +32,8 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
 def count(path: Path) -> int:
     """Number of frames."""
     once(path, _check)
-    with Trajectory(str(path)) as trajectory:
-        return len(trajectory)
+    with path.open("rb") as stream:
+        return len(TrajectoryReader(stream))
 
 
 def _check(path: Path) -> None:

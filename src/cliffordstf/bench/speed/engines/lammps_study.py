@@ -20,6 +20,7 @@ from cliffordstf.engine.export import export_native
 from cliffordstf.host.denormals import without_denormals
 from cliffordstf.integrations.lammps.build import build_plugin
 from cliffordstf.model.build import build
+from cliffordstf.model.shipped import load
 from cliffordstf.train.provenance import describe_run
 
 SIZES = (1_000, 10_000, 100_000)
@@ -33,16 +34,18 @@ class LammpsSettings:
     """What is timed.
 
     Attributes:
-        model: A preset of the default profile, untrained; float32.
+        model: For copper, a preset of the default profile, untrained; float32.
         sizes: Atoms of boxes of copper, about.
         ranks: Numbers of processes; 1 is always among them.
         repetitions: Rounds of every case.
+        molecule_model: For aspirin; trained, because the molecule would fall apart.
     """
 
     model: str = "default"
     sizes: tuple[int, ...] = SIZES
     ranks: tuple[int, ...] = (1, 2)
     repetitions: int = 5
+    molecule_model: str = "rmd17-aspirin"
 
 
 def cases(settings: LammpsSettings, styles: Sequence[str]) -> list[Case]:
@@ -63,16 +66,20 @@ def run_lammps_study(settings: LammpsSettings, say: Say) -> dict[str, Any]:
         missing = classical_styles(folder)
         for style, reason in missing.items():
             say(f"left out: {style}: {reason}")
-        potential = build(settings.model, elements=ELEMENTS, seed=0, average_neighbours=42.0)
-        model = folder / "model.cstf"
-        export_native(potential, model)
+        potentials = {
+            "aspirin": load(settings.molecule_model),
+            "copper": build(settings.model, elements=ELEMENTS, seed=0, average_neighbours=42.0),
+        }
+        for system, potential in potentials.items():
+            export_native(potential, folder / f"{system}.cstf")
         plugin = build_plugin()
         wanted = cases(settings, [style for style in CLASSICAL if style not in missing])
         stopwatches: dict[str, Stopwatch] = {}
         for number, case in enumerate(wanted):
-            place = folder / str(number)
             stopwatches[case.name] = (
-                AseRun(case, potential) if case.engine == "ase" else LammpsRun(case, model, plugin, place)
+                AseRun(case, potentials[case.system])
+                if case.engine == "ase"
+                else LammpsRun(case, folder / f"{case.system}.cstf", plugin, folder / str(number))
             )
         say(f"{len(wanted)} cases, {settings.repetitions} rounds")
         rounds = Rounds(settings.repetitions, limit=float("inf"), warm_calls=1, warm_up=0.0)
@@ -115,7 +122,8 @@ def lammps_table(results: dict[str, Any]) -> Table:
     """A row for each case."""
     machine, settings = results["machine"], results["settings"]
     table = Table(
-        f"Dynamics of {settings['model']} (float32, untrained) and of potentials of LAMMPS, one thread a rank: medians "
+        f"Dynamics of aspirin with {settings['molecule_model']}, of copper with {settings['model']} (untrained) and "
+        "with potentials of LAMMPS, float32, one thread a rank: medians "
         "of interleaved rounds (quartiles); speed-up: atoms · steps a second over one rank, or over ASE; "
         f"{machine['processor']}",
         ["engine", "system", "atoms", "ranks", "steps/s", "µs/atom/core", "over one rank", "over ASE"],

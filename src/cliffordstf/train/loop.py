@@ -252,10 +252,7 @@ class Trainer:
             yield
 
     def gradient(self, indices: list[int]) -> float:
-        """The loss of a batch, and its clipped gradient in the weights.
-
-        Under torchrun each process takes a part of the batch with about as many edges, and the gradients are added.
-        """
+        """The loss of a batch and its clipped gradient, summed over processes: each takes a part with as many edges."""
         self.optimizer.zero_grad(set_to_none=True)
         mine = parallel.my_part(indices, self.train.edges[indices].tolist())
         device = self.potential.species_of_number.device

@@ -104,7 +104,7 @@ def test_properties(folder, trained, capsys):
     assert imread("copper.png").std() > 0.05
     assert imread("ethanol.png").std() > 0.02
     one, other = map(float, re.search(r"(\d+) GPa from strains, (\d+) GPa", capsys.readouterr().out).groups())
-    assert one == pytest.approx(other, rel=0.05)
+    assert one == pytest.approx(other, rel=0.1)
 
 
 def test_torch_sim(folder, capsys):

@@ -88,7 +88,7 @@ def properties(
 
 def _crystal_lines(found: CrystalProperties) -> Iterator[str]:
     group, curve = found.space_group, found.equation_of_state
-    yield f"space group     {group.symbol} ({group.number}), {group.atoms} atoms in the conventional cell"
+    yield f"space group     {group.symbol} ({group.number}), atoms in the conventional cell: {group.atoms}"
     yield f"lattice         a, b, c = {', '.join(f'{value:.4f}' for value in group.lengths_a)} Å"
     yield f"                α, β, γ = {', '.join(f'{value:.3f}' for value in group.angles_deg)}°"
     yield f"energy          {found.energy_ev_atom:.6f} eV/atom"

@@ -66,8 +66,8 @@ def draw_bands(axes: Axes, bands: PhononBands) -> None:
     lowest, highest = float(bands.frequencies_thz.min()), float(bands.frequencies_thz.max())
     axes.set_ylim(1.1 * lowest if bands.imaginary else 0.0, 1.08 * max(highest, 0.1))
     axes.set_ylabel("frequency (THz)")
-    number = len(bands.imaginary)
-    axes.set_title("phonons" if number == 0 else f"phonons, {number} imaginary (orange, below zero)", fontsize=9)
+    points = ", ".join(dict.fromkeys(mode.point for mode in bands.imaginary))
+    axes.set_title(f"phonons, imaginary below zero at {points}" if points else "phonons", fontsize=9)
 
 
 def draw_density(axes: Axes, bands: PhononBands) -> None:

@@ -44,7 +44,7 @@ def _chunk(index: int, start: int, pipe: Any) -> None:
             path.write_bytes(damaged)
             what = outcome(target, path)
             # What ends behind a whole line of a whole structure is a genuine, shorter file.
-            is_start = damaged.endswith(b"\n") and damaged[-60:] in content
+            is_start = (damaged + b"\n").replace(b"\n\n", b"\n")[-60:] in content
             pipe.send((seed, "shorter" if what == "lost" and is_start else what))
     pipe.send((-1, "done"))
 
@@ -98,7 +98,12 @@ def kills(folder: Path, end: float) -> dict[str, int]:
         counts["ended before"] += process.poll() is not None
         for _ in range(2 if how == signal.SIGINT else 1):
             process.send_signal(how)
-        said = process.communicate()[1]
+        try:
+            said = process.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:  # libraries swallow an interrupt that comes while they are imported
+            counts["ignored"] += 1
+            process.kill()
+            said = process.communicate()[1]
         counts["kills"] += 1
         counts["after the first step"] += time.monotonic() - started > 5
         if "Traceback" in said and "KeyboardInterrupt" not in said:

@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cliffordstf.train.provenance import describe_machine
+from cliffordstf.train.provenance import commit, describe_machine
 from cliffordstf.version import __version__
 from tests.attack.faults import can_inject, inject
 from tests.attack.mutations import mutated
@@ -134,7 +134,7 @@ def main() -> None:
             found["faults"] = inject(folder, most, []) if can_inject() else {}
             found["kills"] = kills(folder, start + total)
     found |= {"minutes": round((time.monotonic() - start) / 60, 1), "version": __version__}
-    found["machine"] = describe_machine()
+    found |= {"commit": commit(), "machine": describe_machine()}
     print(table(found))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,9 @@ def table(found: dict[str, Any]) -> str:
     names = ("opened", "warned", "refused", "shorter", "lost", "traceback", "crash", "hang")
     lines = ["| mutated file | files | " + " | ".join(names) + " |", "|---|" + "---:|" * (len(names) + 1)]
     for target, counts in found["mutations"].items():
-        lines.append(f"| {target} | {sum(counts.values())} | " + " | ".join(str(counts[name]) for name in names) + " |")
+        lines.append(
+            f"| {target} | {sum(counts.values())} | " + " | ".join(str(counts.get(name, 0)) for name in names) + " |"
+        )
     if found.get("faults"):
         lines += ["", "| command | changes of files | faults | stopped | tracebacks | lost |", "|---|" + "---:|" * 5]
         for command, counts in found["faults"].items():

@@ -20,6 +20,7 @@ from cliffordstf.bench.tables.all_tables import all_tables
 from cliffordstf.bench.tables.formatting import passes
 from cliffordstf.bench.tables.paper_tables import paper_tables
 from cliffordstf.cli.main import app
+from tests.attack.__main__ import table as attack_table
 
 ROOT = Path(__file__).parents[1]
 
@@ -130,13 +131,23 @@ def test_the_tables_in_the_papers_layout_are_what_the_results_say():
     assert (ROOT / "docs" / "paper-tables.md").read_text(encoding="utf-8") == expected
 
 
-@pytest.mark.parametrize("study", sorted({folder.name for folder in (ROOT / "results").iterdir()} - {"speed"}))
+@pytest.mark.parametrize(
+    "study", sorted({folder.name for folder in (ROOT / "results").iterdir()} - {"attack", "speed"})
+)
 def test_tables_are_what_the_results_say(study):
     results = read_results(ROOT / "results" / study)
     assert results
     assert all(result["commit"] and "+" not in result["commit"] for result in results)
     expected = "\n".join(table.markdown() for table in all_tables(results))
     assert (ROOT / "docs" / f"{study}.md").read_text(encoding="utf-8") == expected
+
+
+def test_the_tables_of_attacks_are_what_the_run_found():
+    found = json.loads((ROOT / "results" / "attack" / "attack.json").read_text(encoding="utf-8"))
+    shown = page("docs/trust.md")
+    rows = [line for line in attack_table(found).splitlines() if line.startswith("|")]
+    assert len(rows) > 20
+    assert [row for row in rows if row not in shown] == []
 
 
 @pytest.mark.parametrize("name", [README, SPEED])

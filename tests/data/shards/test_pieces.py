@@ -129,7 +129,7 @@ def test_damaged_and_missing_files_are_one_sentence(tmp_path):
     write(path, structures(5))
     text = path.read_text()
     path.write_text(text[: text.rindex("O ")])
-    with pytest.raises(DataError, match="at frame 4 \\(the file ends within it\\)"):
+    with pytest.raises(DataError, match="at frame 4 \\(it ends after 0 of 3 atoms\\)"):
         list(parts(path, 2))
     path.write_text("one\n" + text)
     with pytest.raises(DataError):

@@ -18,7 +18,7 @@ from cliffordstf.errors import CliffordSTFError, ConfigError, DataError
 from cliffordstf.host.budget import Budget
 from cliffordstf.options.text import did_you_mean
 
-__all__ = ["Paths", "Source", "convert", "one_sentence", "read_files", "read_frames"]
+__all__ = ["Paths", "Source", "convert", "counted", "one_sentence", "read_files", "read_frames"]
 
 T = TypeVar("T")
 
@@ -123,14 +123,9 @@ class _Part:
 
 
 def _read_one(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
-    return one_sentence(path, lambda: _read_whole(path, name, options, limit, keep_atoms))
-
-
-def _read_whole(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
-    contents = _contents(path, limit, options.limits.budget())
-    if not contents.records:
-        raise DataError(f"{path} holds no structures; check how it was written.")
-    return _converted(path, contents, name, options, keep_atoms)
+    budget = options.limits.budget()
+    contents = counted(path, lambda: find_reader(path)(path, limit, budget), budget)
+    return one_sentence(path, lambda: _converted(path, contents, name, options, keep_atoms))
 
 
 def convert(
@@ -145,8 +140,33 @@ def convert(
         options: Units, keys and the like.
         keep_atoms: Keep each structure as ASE has it, too.
     """
-    part = _converted(path, contents, name, options, keep_atoms)
+    part = one_sentence(path, lambda: _converted(path, contents, name, options, keep_atoms))
     return part.frames, part.source
+
+
+def counted(path: Path, read: Callable[[], Contents], budget: Budget) -> Contents:
+    """What `read` finds in a file, or in a part of it, if it is neither nothing nor too much.
+
+    Raises:
+        DataError: There are no structures.
+        LimitError: They have too many atoms.
+    """
+    contents = one_sentence(path, read)
+    if not contents.records:
+        raise DataError(f"{path} holds no structures; check how it was written.")
+    budget.counted(sum(len(record.numbers) for record in contents.records), str(path))
+    return contents
+
+
+def one_sentence(path: Path, read: Callable[[], T]) -> T:
+    """What `read` returns; whatever it raises becomes one sentence about the file."""
+    try:
+        return read()
+    except CliffordSTFError:
+        raise
+    except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence
+        detail = " ".join(str(error).split())[:300] or "no reason given"
+        raise DataError(f"{path} cannot be read ({type(error).__name__}: {detail}); check that it is whole.") from error
 
 
 def _converted(path: Path, contents: Contents, name: str, options: ReadOptions, keep_atoms: bool) -> _Part:
@@ -182,20 +202,3 @@ def _labelled(frames: list[Frame], parts: Sequence[_Part], asked: str) -> list[F
     return [
         replace(frame, config_type=label) for part, label in zip(parts, labels, strict=True) for frame in part.frames
     ]
-
-
-def one_sentence(path: Path, read: Callable[[], T]) -> T:
-    """What `read` returns; whatever it raises becomes one sentence about the file."""
-    try:
-        return read()
-    except CliffordSTFError:
-        raise
-    except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence
-        detail = " ".join(str(error).split())[:300] or "no reason given"
-        raise DataError(f"{path} cannot be read ({type(error).__name__}: {detail}); check that it is whole.") from error
-
-
-def _contents(path: Path, limit: int | None, budget: Budget) -> Contents:
-    contents = find_reader(path)(path, limit, budget)
-    budget.counted(sum(len(record.numbers) for record in contents.records), str(path))
-    return contents

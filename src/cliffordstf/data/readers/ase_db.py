@@ -4,6 +4,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 from ase.calculators.calculator import all_properties
 from ase.db import connect
 
-from cliffordstf.data.readers.compression import check_arrays, once
+from cliffordstf.data.readers.compression import check_arrays
+from cliffordstf.data.readers.paths import MOST_FILES, Stamp, stamp
 from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import MOMENTA, Contents, Record
 from cliffordstf.errors import DataError, LimitError
@@ -30,7 +32,7 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
 
     SchNetPack keeps labels in the `data` of a row and states their units in the metadata, which is followed.
     """
-    once(path, _check_schema)
+    _check_schema(path, stamp(path))
     records: list[Record] = []
     from_data: set[str] = set()
     with connect(str(path), type="db", use_lock_file=False) as database:
@@ -52,14 +54,16 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
     )
 
 
-def count(path: Path) -> int:
+def count(path: Path, budget: Budget = USUAL_BUDGET) -> int:
     """Number of rows."""
-    once(path, _check_schema)
+    _check_schema(path, stamp(path))
     with connect(str(path), type="db", use_lock_file=False) as database:
+        _stop_in_time(database.connection, budget.clock(str(path)))
         return int(database.count())
 
 
-def _check_schema(path: Path) -> None:
+@lru_cache(maxsize=MOST_FILES)
+def _check_schema(path: Path, _stamp: Stamp) -> None:
     """Look at a database before ASE does: definitions inside it could compute without end."""
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         for kind, name, definition in database.execute("SELECT type, name, sql FROM sqlite_master"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cliffordstf.data.readers.lmdb_file import LmdbFile, kept_lmdb
+from cliffordstf.data.readers.lmdb_file import LmdbFile, open_lmdb
 from cliffordstf.data.readers.per_atom import atom_tags, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record, system_id
 from cliffordstf.errors import DataError
@@ -24,14 +24,14 @@ _COUNTS: dict[bytes, Any] = {b"nextid": "unknown", b"deleted_ids": []}
 def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
     """Read rows in the order of their ids, from one of them on. Nothing is unpickled."""
     records = []
-    entries, keys = kept_lmdb(path, budget)
-    for key in keys[first : None if limit is None else first + limit]:
-        number = int(key)
-        row = _decode(path, entries.get(key) or b"", number, budget)
-        if "numbers" not in row or "positions" not in row:
-            raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
-        records.append(_record(row))
-    warnings = _short(path, entries, len(keys), budget)
+    with open_lmdb(path, budget) as entries:
+        for key in entries.numbers[first : None if limit is None else first + limit]:
+            number = int(key)
+            row = _decode(path, entries.get(key) or b"", number, budget)
+            if "numbers" not in row or "positions" not in row:
+                raise DataError(f"{path.name} has no atoms under id {number}; it is not an ASE-LMDB database.")
+            records.append(_record(row))
+        warnings = _short(path, entries, len(entries.numbers), budget)
     return Contents("ASE-LMDB", records, warnings=warnings, first=first)
 
 

@@ -5,7 +5,6 @@ import gzip
 import io
 import lzma
 import re
-from collections.abc import Callable
 from mmap import mmap
 from pathlib import Path
 from typing import IO, Any
@@ -68,19 +67,6 @@ def first_bytes(path: Path, count: int) -> bytes:
     """The first decompressed bytes."""
     with _opener(path)(path, "rb") as file:
         return bytes(file.read(count))
-
-
-_checked: dict[tuple[str, Path], tuple[int, int]] = {}
-"""Files that were looked at as a whole before their first structures were read, with their time and size then."""
-
-
-def once(path: Path, check: Callable[[Path], None]) -> None:
-    """Look at a file as a whole, unless this process did so and the file has not changed: it is read in many parts."""
-    status = path.stat()
-    key, stamp = (f"{check.__module__}.{check.__qualname__}", path), (status.st_mtime_ns, status.st_size)
-    if _checked.get(key) != stamp:
-        check(path)
-        _checked[key] = stamp
 
 
 def check_arrays(text: bytes | mmap, what: str) -> None:

@@ -16,7 +16,7 @@ from cliffordstf.data.readers.compression import check_arrays, is_compressed, op
 from cliffordstf.data.readers.per_atom import atom_tags, described, fixed_atoms
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.errors import DataError
-from cliffordstf.host.budget import USUAL_BUDGET, Budget
+from cliffordstf.host.budget import GIGABYTE, USUAL_BUDGET, Budget
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -50,12 +50,12 @@ def _parsed(file: IO[str], path: Path, limit: int | None, first: int, budget: Bu
     except DataError:
         raise
     except Exception as error:  # whatever ASE meets in a broken file, the user needs the place
-        raise _broken(path.name, first + len(records), f"{type(error).__name__}: {error}") from error
+        raise _broken(path, first + len(records), f"{type(error).__name__}: {error}") from error
     return Contents("extxyz", records, key_units=_stated_units(records), warnings=tuple(ends), first=first)
 
 
-def _broken(name: str, frame: int, reason: str) -> DataError:
-    return DataError(f"{name} cannot be read as extended XYZ at frame {frame} ({reason}); check the file there.")
+def _broken(path: Path, frame: int, reason: str) -> DataError:
+    return DataError(f"{path.name} cannot be read as extended XYZ at frame {frame} ({reason}); check the file there.")
 
 
 def _frames(file: IO[str], budget: Budget, path: Path) -> Iterator[str]:
@@ -103,28 +103,52 @@ class Part:
     end: int
 
 
-def parts(path: Path, size: int, limit: int | None = None) -> Iterator[Part]:
-    """Where a file, up to a limit, divides into parts of so many frames; of its lines only the counts are looked at."""
-    first, count, begin, end = 0, 0, 0, 0
+def parts(path: Path, size: int, limit: int | None = None, budget: Budget = USUAL_BUDGET) -> Iterator[Part]:
+    """Where a file, up to a limit, divides into parts of so many frames; of its lines only the counts are looked at.
+
+    Bytes and atoms of the budget are those of a part, which is in memory at once.
+    """
+    first, count, begin, end, atoms = 0, 0, 0, 0, 0
+    check_time = budget.clock(str(path))
     with open_bytes(path) as stream:
-        for line in stream:
+        lines = _lines(stream, path, budget)
+        for line in lines:
+            check_time()
             is_new = not _continues(line)
             if is_new and first + count == limit:
                 break
             if is_new and count == size:
                 yield Part(first, count, begin, end)
-                first, count, begin = first + count, 0, end
+                first, count, begin, atoms = first + count, 0, end, 0
             end += len(line)
-            if not is_new:
-                continue
-            try:
-                end += sum(len(next(stream)) for _ in range(int(line) + 1))
-            except (ValueError, StopIteration, RuntimeError):
-                reason = "there is no number of atoms" if not line.strip().isdigit() else "the file ends within it"
-                raise _broken(path.name, first + count, reason) from None
-            count += 1
+            if is_new:
+                added, more = _passed(line, lines, path, first + count, budget)
+                count, atoms, end = count + 1, atoms + added, end + more
+                budget.counted(atoms, f"a part of {path}")
+            budget.unpacked(end - begin, f"a part of {path}")
     if count:
         yield Part(first, count, begin, end)
+
+
+def _lines(stream: IO[bytes], path: Path, budget: Budget) -> Iterator[bytes]:
+    """Lines as they are; one without an end could take all memory."""
+    most = int(budget.gigabytes * GIGABYTE) + 1
+    while line := stream.readline(most):
+        budget.unpacked(len(line), f"a line of {path}")
+        yield line
+
+
+def _passed(line: bytes, lines: Iterator[bytes], path: Path, frame: int, budget: Budget) -> tuple[int, int]:
+    """Atoms of the frame that begins with a line, and the bytes after that line, which are passed over."""
+    try:
+        atoms = int(line)
+    except ValueError:
+        raise _broken(path, frame, "there is no number of atoms") from None
+    budget.announced(atoms, budget.atoms, f"the number of atoms of frame {frame}")
+    sizes = [len(line) for line in islice(lines, atoms + 1)]
+    if len(sizes) < atoms + 1:
+        raise _broken(path, frame, f"it ends after {max(0, len(sizes) - 1)} of {atoms} atoms")
+    return atoms, sum(sizes)
 
 
 def _continues(line: bytes) -> bool:
@@ -134,9 +158,10 @@ def _continues(line: bytes) -> bool:
 
 def read_part(path: Path, part: Part, budget: Budget = USUAL_BUDGET) -> Contents:
     """The frames of a part. Its bytes are read, and nothing else is kept."""
+    budget.unpacked(part.end - part.begin, f"a part of {path}")
     with _positioned(path, part.begin) as stream:
         text = stream.read(part.end - part.begin).decode("utf-8")
-    return _parsed(io.StringIO(text), path, None, part.first, budget)
+    return _parsed(io.StringIO(text, newline=None), path, None, part.first, budget)
 
 
 _open_streams: dict[Path, IO[bytes]] = {}

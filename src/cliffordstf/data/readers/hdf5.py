@@ -33,7 +33,7 @@ _STRUCTURAL = {*NUMBERS, *POSITIONS}
 
 
 def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
-    """Read the groups that hold numbers and positions, from one structure on; others with numbers are reported."""
+    """Walk the groups and read those that hold numbers and positions, from one structure on; others are reported."""
     records: list[Record] = []
     key_units: dict[str, str] = {}
     left_out: list[str] = []
@@ -43,16 +43,15 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
             left = None if limit is None else limit - len(records)
             if left == 0:
                 break
-            if not _find(items, NUMBERS) or not _find(items, POSITIONS):
+            if not _is_structural(items):
                 if any(key.casefold() in _STRUCTURAL | LABELS for key in items):
                     left_out.append(group.name.strip("/") or "/")
                 continue
-            budget.unpacked(sum(size_of(item.shape, item.dtype.itemsize) for item in items.values()), str(path))
             frames, skipped = _frames(items), max(0, first - before)
             before += frames
-            if skipped < frames:
-                end = frames if left is None else min(frames, skipped + left)
-                records.extend(_read_group(path, group, items, slice(skipped, end)))
+            if skipped < frames or not frames:  # arrays without rows still have to fit together
+                rows = slice(skipped, frames if left is None else min(frames, skipped + left))
+                records.extend(_read_group(path, group, items, rows, budget))
                 key_units.update(_stated_units(items))
         if not records:
             raise DataError(
@@ -62,17 +61,10 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
     return Contents("HDF5", records, key_units=key_units, warnings=_warnings(path, left_out), first=first)
 
 
-def count(path: Path) -> int:
+def count(path: Path, budget: Budget = USUAL_BUDGET) -> int:
     """Number of structures in all groups."""
     with h5py.File(path, "r") as file:
-        groups = (items for _, items in _groups(path, file, USUAL_BUDGET))
-        return sum(_frames(items) for items in groups if _find(items, NUMBERS) and _find(items, POSITIONS))
-
-
-def _frames(items: "Items") -> int:
-    """Structures of a group: one, or the length of the first axis of its positions."""
-    shape = items[_find(items, POSITIONS) or ""].shape
-    return 1 if len(shape) == 2 else int(shape[0])
+        return sum(_frames(items) for _, items in _groups(path, file, budget) if _is_structural(items))
 
 
 def _warnings(path: Path, left_out: list[str]) -> tuple[str, ...]:
@@ -98,7 +90,7 @@ def _groups(path: Path, group: h5py.Group, budget: Budget, depth: int = 0) -> It
     items = {key: child for key, child in children.items() if isinstance(child, h5py.Dataset)}
     if items:
         yield group, items
-    if _find(items, NUMBERS) and _find(items, POSITIONS):
+    if _is_structural(items):
         return
     for child in children.values():
         if isinstance(child, h5py.Group):
@@ -116,35 +108,64 @@ def _child(path: Path, group: h5py.Group, key: str) -> Any:
         raise DataError(f"{path.name} is damaged: '{where}' cannot be opened ({error}); copy it again.") from None
 
 
-def _read_group(path: Path, group: h5py.Group, items: Items, rows: slice) -> list[Record]:
+def _is_structural(items: Items) -> bool:
+    return bool(_find(items, NUMBERS) and _find(items, POSITIONS))
+
+
+def _is_single(items: Items) -> bool:
+    """Whether a group holds one structure."""
+    return bool(items[_find(items, POSITIONS) or ""].ndim == 2)
+
+
+def _frames(items: Items) -> int:
+    """Structures of a group: one, or the length of the first axis of its positions."""
+    shape = items[_find(items, POSITIONS) or ""].shape
+    return 1 if _is_single(items) else int(shape[0]) if shape else 0
+
+
+def _read_group(path: Path, group: h5py.Group, items: Items, rows: slice, budget: Budget) -> list[Record]:
     """Some of the structures of a group; of stacked arrays only their rows are read."""
     structural = [_find(items, names) for names in (NUMBERS, POSITIONS, CELL, PBC)]
-    frames, is_stack = _frames(items), items[structural[1] or ""].ndim != 2
-    rows_of: dict[str, Any] = {
-        key: rows if is_stack and _is_stacked(key, item, structural, frames) else () for key, item in items.items()
-    }
-    numbers, positions, cell, pbc = (_value(path, items, key, rows_of) for key in structural)
-    properties = {
-        key: item[rows_of[key]] for key, item in items.items() if key not in structural and item.dtype.kind in "fiu"
-    }
-    properties |= {key: value for key, value in group.attrs.items() if np.asarray(value).dtype.kind in "fiu"}
     label = group.name.strip("/")
+    arrays = {key: np.asarray(value) for key, value in group.attrs.items()} | items
+    stacked = _stacked(f"{path.name}, group '{label or '/'}'", arrays, structural, _frames(items))
+    shapes = {key: (rows.stop - rows.start, *a.shape[1:]) if key in stacked else a.shape for key, a in arrays.items()}
+    budget.unpacked(sum(size_of(shapes[key], array.dtype.itemsize) for key, array in arrays.items()), str(path))
+    chosen = {key: rows if key in stacked else () for key in arrays}
+    numbers, positions, cell, pbc = (_value(path, items, key, chosen) for key in structural)
+    properties = {
+        key: array[chosen[key]]
+        for key, array in arrays.items()
+        if key not in structural and array.dtype.kind in "fiu" and (key in stacked or _is_single(items))
+    }
     try:
         if positions.ndim == 2:
             numbers, positions = np.atleast_2d(np.squeeze(numbers)), positions[None]
-            single = {key: np.asarray(value)[None] for key, value in properties.items()}
-            return split_frames(numbers, positions, single, None, cell, pbc, label)
-        per_frame = {
-            key: value
-            for key, value in properties.items()
-            if key.casefold() in LABELS or (np.ndim(value) > 0 and len(value) == len(positions))
-        }
-        return split_frames(numbers, positions, per_frame, None, cell, pbc, label)
+            properties = {key: np.asarray(value)[None] for key, value in properties.items()}
+        return split_frames(numbers, positions, properties, None, cell, pbc, label)
     except DataError as error:
         raise DataError(f"{path.name}, group '{label or '/'}': {error}") from None
 
 
-def _is_stacked(key: str, item: h5py.Dataset, structural: list[str | None], frames: int) -> bool:
+def _stacked(where: str, arrays: Mapping[str, Any], structural: list[str | None], frames: int) -> set[str]:
+    """Names of the arrays with one row a structure; others have one value for all.
+
+    Raises:
+        DataError: A label has another number of rows.
+    """
+    if arrays[structural[1] or ""].ndim == 2:
+        return set()
+    found = {key for key, array in arrays.items() if _is_stacked(key, array, structural, frames)}
+    for key, array in arrays.items():  # some of the rows could happen to be as many as a label has in all
+        if key.casefold() in LABELS and array.dtype.kind in "fiu" and key not in found:
+            raise DataError(
+                f"{where}: there are {frames} sets of positions but {array.shape[0] if array.shape else 1} of '{key}'; "
+                "every frame needs one."
+            )
+    return found
+
+
+def _is_stacked(key: str, item: Any, structural: list[str | None], frames: int) -> bool:
     """Whether a data set has one row a structure rather than one value for all."""
     numbers, _, cell, pbc = structural
     if key == cell:
@@ -152,12 +173,12 @@ def _is_stacked(key: str, item: h5py.Dataset, structural: list[str | None], fram
     return item.ndim > (1 if key in (numbers, pbc) else 0) and item.shape[0] == frames
 
 
-def _value(path: Path, items: Items, key: str | None, rows: Mapping[str, Any]) -> Any:
+def _value(path: Path, items: Items, key: str | None, chosen: Mapping[str, Any]) -> Any:
     if key is None:
         return None
     if items[key].dtype.kind not in "fiub":
         raise DataError(f"{path.name} holds text in '{items[key].name}', where numbers are needed; store numbers.")
-    return items[key][rows[key]]
+    return items[key][chosen[key]]
 
 
 def _stated_units(items: Items) -> dict[str, str]:

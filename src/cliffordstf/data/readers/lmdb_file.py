@@ -9,9 +9,12 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
+from cliffordstf.data.readers.paths import MOST_FILES, Stamp, stamp
 from cliffordstf.errors import DataError
 from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
@@ -28,8 +31,12 @@ _EMPTY = 2**64 - 1
 _DEEPEST = 32
 
 
-class LmdbFile:
-    """The entries of a file.
+Places = dict[bytes, tuple[int, int]]
+"""Where the value of every key is: its first byte and its size."""
+
+
+class _Tree:
+    """The pages of a file.
 
     Attributes:
         path: Of the file.
@@ -44,24 +51,6 @@ class LmdbFile:
         if self._page_size not in {2**power for power in range(9, 17)}:
             raise self._damaged(f"its pages have {self._page_size} bytes")
         self._root, self._entries = max((first, self._meta(self._page_size)), key=lambda meta: meta[3])[1:3]
-        self._places = self._index()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
-
-    def keys(self) -> list[bytes]:
-        """All keys, in the file's order."""
-        return list(self._places)
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of a key, None if there is none."""
-        place = self._places.get(key)
-        return None if place is None else self._bytes(*place)
-
-    def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values, in the file's order."""
-        return ((key, self._bytes(*place)) for key, place in self._places.items())
 
     def _meta(self, start: int) -> tuple[int, int, int, int]:
         """Page size, root, number of entries and transaction of one of the two pages that describe the file."""
@@ -73,10 +62,10 @@ class LmdbFile:
         *_, entries, root = _TREE.unpack_from(content, _META.size + _TREE.size)
         return page_size, root, entries, _META_END.unpack_from(content, _META.size + 2 * _TREE.size)[1]
 
-    def _index(self) -> dict[bytes, tuple[int, int]]:
-        """Where the value of every key is: its first byte and its size."""
+    def places(self) -> Places:
+        """Of all entries."""
         check_time = self.budget.clock(str(self.path))
-        places: dict[bytes, tuple[int, int]] = {}
+        places: Places = {}
         waiting = [] if self._root == _EMPTY else [(self._root, 0)]
         visited: set[int] = set()
         while waiting:
@@ -97,7 +86,7 @@ class LmdbFile:
 
     def _add_leaf(
         self,
-        places: dict[bytes, tuple[int, int]],
+        places: Places,
         number: int,
         page: bytes,
         nodes: list[tuple[int, int, int, int, int]],
@@ -152,53 +141,58 @@ class LmdbFile:
         return DataError(f"{self.path} is damaged or was cut off: {reason}; copy it again.")
 
 
+@dataclass(frozen=True)
+class LmdbFile:
+    """The entries of a file.
+
+    Attributes:
+        stream: The file.
+        places: Of all entries.
+        numbers: Keys that are whole numbers, in the order of the numbers: as text, 10 would come before 2.
+    """
+
+    stream: BinaryIO
+    places: Places
+    numbers: list[bytes]
+
+    def keys(self) -> list[bytes]:
+        """All keys, in the file's order."""
+        return list(self.places)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, None if there is none."""
+        place = self.places.get(key)
+        return None if place is None else self._bytes(*place)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values, in the file's order."""
+        return ((key, self._bytes(*place)) for key, place in self.places.items())
+
+    def _bytes(self, start: int, size: int) -> bytes:
+        self.stream.seek(start)
+        return self.stream.read(size)
+
+
 @contextmanager
 def open_lmdb(path: Path, budget: Budget = USUAL_BUDGET) -> Iterator[LmdbFile]:
     """The entries of a file, or of a folder with data.mdb."""
-    with (path / "data.mdb" if path.is_dir() else path).open("rb") as stream:
-        yield LmdbFile(path, stream, budget)
-
-
-def numbered_keys(entries: LmdbFile) -> list[bytes]:
-    """Keys that are whole numbers, in the order of the numbers: as text, 10 would come before 2."""
-    return sorted((key for key in entries.keys() if key.isdigit()), key=int)  # noqa: SIM118 - not a dict
-
-
-class _Kept(NamedTuple):
-    """A file that stays open: its time and size, its entries, its numbered keys."""
-
-    stamp: tuple[int, int]
-    entries: LmdbFile
-    keys: list[bytes]
-
-
-_kept: dict[Path, _Kept] = {}
-"""Files that are read by number: to find all of their entries again for each part would take longer than to read it."""
-MOST_FILES = 64
-
-
-def kept_lmdb(path: Path, budget: Budget = USUAL_BUDGET) -> tuple[LmdbFile, list[bytes]]:
-    """The entries of a file and its numbered keys in order; both stay in memory while the file is as it is."""
     file = path / "data.mdb" if path.is_dir() else path
-    status = file.stat()
-    stamp = (status.st_mtime_ns, status.st_size)
-    if path not in _kept or _kept[path].stamp != stamp:
-        for old in [path, *list(_kept)[: max(0, len(_kept) - MOST_FILES + 1)]]:
-            if old in _kept:
-                _kept.pop(old).entries.close()
-        stream = file.open("rb")
-        try:
-            entries = LmdbFile(path, stream, budget)
-        except BaseException:
-            stream.close()
-            raise
-        _kept[path] = _Kept(stamp, entries, numbered_keys(entries))
-    return _kept[path].entries, _kept[path].keys
+    with file.open("rb") as stream:
+        yield LmdbFile(stream, *_index(file, stamp(file), budget))
 
 
-def count(path: Path) -> int:
+@lru_cache(maxsize=MOST_FILES)
+def _index(file: Path, _stamp: Stamp, budget: Budget) -> tuple[Places, list[bytes]]:
+    """Places and sorted numbers, kept while the file stays as it is: walking its pages takes seconds for millions."""
+    with file.open("rb") as stream:
+        places = _Tree(file, stream, budget).places()
+    return places, sorted((key for key in places if key.isdigit()), key=int)
+
+
+def count(path: Path, budget: Budget = USUAL_BUDGET) -> int:
     """Number of structures."""
-    return len(kept_lmdb(path)[1])
+    with open_lmdb(path, budget) as entries:
+        return len(entries.numbers)
 
 
 def holds_pickles(path: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cliffordstf.data.readers.compression import unpacked
-from cliffordstf.data.readers.lmdb_file import kept_lmdb
+from cliffordstf.data.readers.lmdb_file import open_lmdb
 from cliffordstf.data.readers.per_atom import atom_tags
 from cliffordstf.data.readers.pickles import CODE, GraphObject, load_pickle, plain
 from cliffordstf.data.readers.record import Contents, Record
@@ -24,11 +24,11 @@ _INITIAL_FORCES = "force"
 def read_lmdb(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
     """Read structures in the order of their numbers: the keys sort as text, and `length` may be absent."""
     records = []
-    entries, keys = kept_lmdb(path, budget)
-    warnings = _short(path, entries.get(b"length"), len(keys))
-    for key in keys[first : None if limit is None else first + limit]:
-        where = f"{path.name}, key {key.decode()}"
-        records.append(_record(load_pickle(entries.get(key) or b"", where), where))
+    with open_lmdb(path, budget) as entries:
+        warnings = _short(path, entries.get(b"length"), len(entries.numbers))
+        for key in entries.numbers[first : None if limit is None else first + limit]:
+            where = f"{path.name}, key {key.decode()}"
+            records.append(_record(load_pickle(entries.get(key) or b"", where), where))
     return replace(_contents("Open Catalyst LMDB", records, warnings), first=first)
 
 

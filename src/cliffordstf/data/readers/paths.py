@@ -5,6 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+Stamp = tuple[int, int, int]
+MOST_FILES = 64
+"""Files that are read structure by structure and of which checks and indices are kept."""
+
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sort key under which `data_2` comes before `data_10`.
@@ -27,3 +31,9 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
         f"{path.resolve().parent.name}/{name}" if counts[name] > 1 else name
         for path, name in zip(paths, names, strict=True)
     ]
+
+
+def stamp(path: Path) -> Stamp:
+    """Time, size and number of a file, by which one that has changed since it was checked is known."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino

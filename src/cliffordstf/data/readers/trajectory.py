@@ -1,13 +1,17 @@
 """ASE trajectories (.traj)."""
 
 import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from ase.io.trajectory import TrajectoryReader
 
-from cliffordstf.data.readers.compression import check_arrays, once
+from cliffordstf.data.readers.compression import check_arrays
 from cliffordstf.data.readers.extxyz import record_from_atoms
+from cliffordstf.data.readers.paths import MOST_FILES, Stamp, stamp
 from cliffordstf.data.readers.record import Contents, system_id
 from cliffordstf.host.budget import USUAL_BUDGET, Budget
 
@@ -17,11 +21,7 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
 
     Relaxations of Open Catalyst are named after their system, which becomes the id of their frames.
     """
-    once(path, _check)
-    # Opened here: ASE leaves a file open that it cannot read.
-    with path.open("rb") as stream:
-        trajectory = TrajectoryReader(stream)
-        budget.announced(len(trajectory), path.stat().st_size, f"{path} has a number of frames that")
+    with _opened(path, budget) as trajectory:
         end = len(trajectory) if limit is None else min(first + limit, len(trajectory))
         records = [
             replace(record_from_atoms(trajectory[index]), id=system_id(path.stem)) for index in range(first, end)
@@ -29,14 +29,22 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
     return Contents("ASE trajectory", records, first=first)
 
 
-def count(path: Path) -> int:
+def count(path: Path, budget: Budget = USUAL_BUDGET) -> int:
     """Number of frames."""
-    once(path, _check)
-    with path.open("rb") as stream:
-        return len(TrajectoryReader(stream))
+    with _opened(path, budget) as trajectory:
+        return len(trajectory)
 
 
-def _check(path: Path) -> None:
-    """Look at the whole file through a map, which takes no memory of its own."""
+@contextmanager
+def _opened(path: Path, budget: Budget) -> Iterator[TrajectoryReader]:
+    _check(path, stamp(path))
+    with path.open("rb") as stream:  # opened here: ASE leaves a file open that it cannot read
+        trajectory = TrajectoryReader(stream)
+        budget.announced(len(trajectory), path.stat().st_size, f"{path} has a number of frames that")
+        yield trajectory
+
+
+@lru_cache(maxsize=MOST_FILES)
+def _check(path: Path, _stamp: Stamp) -> None:
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         check_arrays(content, str(path))

@@ -93,7 +93,10 @@ class ShardSummary:
 def is_shards(path: Path) -> bool:
     """Whether a folder holds shards of ours."""
     index = path / INDEX
-    return index.is_file() and f'"{FORMAT}"' in index.read_text(encoding="utf-8", errors="replace")[:200]
+    if not index.is_file():
+        return False
+    with index.open("rb") as stream:
+        return f'"{FORMAT}"'.encode() in stream.read(200)
 
 
 def write_index(path: Path, shards: Iterable[ShardSummary]) -> None:
@@ -117,16 +120,19 @@ def _read_index(path: Path, _modified: int) -> Sequence[ShardSummary]:
         if values["version"] > VERSION:
             raise DataError(f"{path} was written by a later version of cliffordstf; install that version to read it.")
         return tuple(summary_from(item) for item in values["shards"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path / INDEX} is damaged ({error}); convert the data again.") from None
 
 
 def summary_from(values: Mapping[str, Any]) -> ShardSummary:
     """A summary from its JSON."""
+    name, structures, atoms = str(values["name"]), int(values["structures"]), int(values["atoms"])
+    if not name.isdigit() or structures < 0 or atoms < 0:
+        raise ValueError(f"a shard '{name:.40}' with {structures} structures and {atoms} atoms")
     return ShardSummary(
-        str(values["name"]),
-        int(values["structures"]),
-        int(values["atoms"]),
+        name,
+        structures,
+        atoms,
         tuple(int(number) for number in values["elements"]),
         {label: int(values["labels"][label]) for label in LABELS},
         tuple(str(name) for name in values["config_types"]),

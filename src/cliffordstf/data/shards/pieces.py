@@ -15,6 +15,7 @@ from cliffordstf.data.readers import (
     ase_db,
     aselmdb,
     convert,
+    counted,
     extxyz,
     hdf5,
     lmdb_file,
@@ -42,7 +43,7 @@ class Access:
         read: At most so many of them (None: all), from one of them on.
     """
 
-    count: Callable[[Path], int]
+    count: Callable[[Path, Budget], int]
     read: Window
 
 
@@ -112,7 +113,7 @@ def _parts(file: Path, size: int, limit: int | None, budget: Budget) -> Iterator
     reader = find_reader(file)
     access = ACCESS.get(reader)
     if reader is extxyz.read:
-        found = extxyz.parts(file, size, limit)
+        found = extxyz.parts(file, size, limit, budget)
     elif access is None and limit is None:
         yield None
         return
@@ -129,7 +130,7 @@ def _parts(file: Path, size: int, limit: int | None, budget: Budget) -> Iterator
 
 def _count(file: Path, reader: Reader, access: Access | None, limit: int | None, budget: Budget) -> int:
     """Structures of a file, at most as many as the limit."""
-    total = len(reader(file, limit, budget).records) if access is None else access.count(file)
+    total = len(reader(file, limit, budget).records) if access is None else access.count(file, budget)
     return total if limit is None else min(total, limit)
 
 
@@ -153,9 +154,13 @@ def read_pieces(pieces: Sequence[Piece], options: ReadOptions, keep_atoms: bool 
 
 def read_piece(piece: Piece, options: ReadOptions, keep_atoms: bool = False) -> tuple[list[Frame], Source]:
     """Structures of a piece, and what its file turned out to be."""
-    contents = one_sentence(piece.path, lambda: _contents(piece, options.limits.budget()))
-    if not contents.records:
-        raise DataError(f"{piece.path} holds no structures; check how it was written.")
+    budget = options.limits.budget()
+    contents = counted(piece.path, lambda: _contents(piece, budget), budget)
+    if piece.part is not None and len(contents.records) != piece.part.count:
+        raise DataError(
+            f"{piece.path} holds {len(contents.records)} of the {piece.part.count} structures from number "
+            f"{piece.part.first} on that were counted before; begin again if it has changed."
+        )
     frames, source = convert(piece.path, contents, piece.name, options, keep_atoms)
     if piece.is_labelled and all(frame.config_type is None for frame in frames):
         label = Path(piece.name).name.split(".")[0]
@@ -166,12 +171,10 @@ def read_piece(piece: Piece, options: ReadOptions, keep_atoms: bool = False) -> 
 def _contents(piece: Piece, budget: Budget) -> Contents:
     reader, part = find_reader(piece.path), piece.part
     if part is None:
-        contents = reader(piece.path, None, budget)
-    elif reader is extxyz.read:
-        contents = extxyz.read_part(piece.path, part, budget)
-    elif (access := ACCESS.get(reader)) is not None:
-        contents = access.read(piece.path, part.count, budget, part.first)
-    else:
-        contents = reader(piece.path, part.count, budget)
-    budget.counted(sum(len(record.numbers) for record in contents.records), str(piece.path))
-    return contents
+        return reader(piece.path, None, budget)
+    if reader is extxyz.read:
+        return extxyz.read_part(piece.path, part, budget)
+    access = ACCESS.get(reader)
+    if access is None:
+        return reader(piece.path, part.count, budget)
+    return access.read(piece.path, part.count, budget, part.first)

@@ -12,6 +12,7 @@ import numpy as np
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.load import as_asked
 from cliffordstf.data.options import ReadOptions
+from cliffordstf.data.readers import one_sentence
 from cliffordstf.data.readers.detect import expand, find_reader
 from cliffordstf.data.readers.extxyz import Part
 from cliffordstf.data.readers.paths import distinct_names
@@ -148,7 +149,13 @@ def _first_source(piece: Piece, options: ReadOptions) -> Source:
             f"{piece.path} cannot be read by number; convert it once with 'cliffordstf data convert {piece.path.name} "
             "--out NAME.shards', or set data.in_memory=true."
         )
-    return read_piece(replace(piece, part=Part(0, WINDOW, 0, 0)), options)[1]
+    first = min(WINDOW, _count(piece, options))
+    return read_piece(replace(piece, part=Part(0, first, 0, 0)), options)[1]
+
+
+def _count(piece: Piece, options: ReadOptions) -> int:
+    budget, access = options.limits.budget(), ACCESS[find_reader(piece.path)]
+    return one_sentence(piece.path, lambda: access.count(piece.path, budget))
 
 
 def _overview(piece: Piece, options: ReadOptions) -> Overview:
@@ -161,7 +168,7 @@ def _overview(piece: Piece, options: ReadOptions) -> Overview:
     ids: list[int] = []
     elements_found: set[int] = set()
     labels = dict.fromkeys(LABELS, 0)
-    total = ACCESS[find_reader(piece.path)].count(piece.path)
+    total = _count(piece, options)
     for first in range(0, total, WINDOW):
         frames, _ = read_piece(replace(piece, part=Part(first, min(WINDOW, total - first), 0, 0)), options)
         atoms += [len(frame.structure) for frame in frames]

@@ -1,7 +1,5 @@
 """Write a shard of structures."""
 
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.shards.layout import ATOM_COLUMNS, STRUCTURE_COLUMNS, Column, ShardSummary, file_of
-from cliffordstf.errors import FileWriteError
+from cliffordstf.host.files import write_folder
 
 
 def write_shard(folder: Path, frames: Sequence[Frame]) -> ShardSummary:
@@ -26,19 +24,12 @@ def write_shard(folder: Path, frames: Sequence[Frame]) -> ShardSummary:
     """
     config_types = tuple(dict.fromkeys(frame.config_type for frame in frames if frame.config_type is not None))
     columns = _structure_columns(frames, config_types) | _atom_columns(frames)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            part = Path(temporary, "shard")
-            part.mkdir()
-            for name, values in columns.items():
-                np.save(file_of(part, name), np.ascontiguousarray(values), allow_pickle=False)
-            shutil.rmtree(folder, ignore_errors=True)
-            part.rename(folder)
-    except OSError as error:
-        raise FileWriteError(
-            f"cannot write {folder}: {error.strerror or error}; check the folder and the disk."
-        ) from error
+
+    def write(target: Path) -> None:
+        for name, values in columns.items():
+            np.save(file_of(target, name), np.ascontiguousarray(values), allow_pickle=False)
+
+    write_folder(folder, write)
     return ShardSummary(
         folder.name,
         len(frames),

@@ -1,10 +1,10 @@
 """The LAMMPS plugin as one shared library: the pair style and the runtime."""
 
-import shutil
 from pathlib import Path
 
 from cliffordstf.engine.embed import Embedding, build_embedding
 from cliffordstf.errors import ConfigError
+from cliffordstf.host.files import write_bytes
 from cliffordstf.integrations.lammps.installation import find_headers, find_mpi_include
 
 SOURCES = Path(__file__).parent / "plugin"
@@ -43,6 +43,5 @@ def build_plugin(target: Path | None = None, lammps: Path | None = None, mpi: Pa
     if target is None:
         return built
     file = target / PLUGIN if target.is_dir() else target
-    file.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(built, file)
+    write_bytes(file, built.read_bytes())
     return file

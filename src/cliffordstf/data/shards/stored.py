@@ -154,8 +154,8 @@ def _first_source(piece: Piece, options: ReadOptions) -> Source:
 
 
 def _count(piece: Piece, options: ReadOptions) -> int:
-    budget, access = options.limits.budget(), ACCESS[find_reader(piece.path)]
-    return one_sentence(piece.path, lambda: access.count(piece.path, budget))
+    with one_sentence(piece.path):
+        return ACCESS[find_reader(piece.path)].count(piece.path, options.limits.budget())
 
 
 def _overview(piece: Piece, options: ReadOptions) -> Overview:

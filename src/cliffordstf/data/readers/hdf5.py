@@ -51,9 +51,10 @@ def read(path: Path, limit: int | None, budget: Budget = USUAL_BUDGET, first: in
         while first + len(records) < stop:
             place = bisect_right(index.ends, first + len(records))
             begin = index.ends[place - 1] if place else 0
-            items = _items(_children(path, file[index.names[place]]))
+            group = file[index.names[place]]
+            items = _items(dict(group.items()))  # what links lead to was looked at by the walk
             rows = slice(first + len(records) - begin, min(stop, index.ends[place]) - begin)
-            records.extend(_read_group(path, file[index.names[place]], items, rows, budget))
+            records.extend(_read_group(path, group, items, rows, budget))
             key_units.update(_stated_units(items))
     return Contents("HDF5", records, key_units=key_units, warnings=_warnings(path, index.left_out), first=first)
 
@@ -118,7 +119,7 @@ def _find(items: Items, names: tuple[str, ...]) -> str | None:
 def _groups(path: Path, group: h5py.Group, budget: Budget, depth: int = 0) -> Iterator[tuple[h5py.Group, Items]]:
     """A group and all below those that are no structures themselves, with their data sets."""
     budget.nested(depth, str(path))
-    children = _children(path, group)
+    children = {key: _child(path, group, key) for key in sorted(group, key=natural_key)}
     items = _items(children)
     if items:
         yield group, items
@@ -127,10 +128,6 @@ def _groups(path: Path, group: h5py.Group, budget: Budget, depth: int = 0) -> It
     for child in children.values():
         if isinstance(child, h5py.Group):
             yield from _groups(path, child, budget, depth + 1)
-
-
-def _children(path: Path, group: h5py.Group) -> dict[str, Any]:
-    return {key: _child(path, group, key) for key in sorted(group, key=natural_key)}
 
 
 def _items(children: Mapping[str, Any]) -> Items:

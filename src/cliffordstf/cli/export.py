@@ -11,6 +11,7 @@ from rich.console import Console
 from cliffordstf.cli.reading import MODEL
 from cliffordstf.data.batch import Batch
 from cliffordstf.engine.export import export_library, export_native
+from cliffordstf.engine.standalone import compile_package
 from cliffordstf.engine.traced import export as export_traced
 from cliffordstf.host.files import write_atomically
 from cliffordstf.model.potential import Potential
@@ -21,15 +22,18 @@ def export(
     model: Annotated[str, typer.Argument(help=MODEL)],
     file: Annotated[Path, typer.Argument(help="File to write.")],
     to: Annotated[
-        Literal["native", "torch"],
-        typer.Option(help="native: for the C interface and LAMMPS; torch: a torch.export package for AOTInductor."),
+        Literal["native", "torch", "aoti"],
+        typer.Option(
+            help="native: for the C interface and LAMMPS; torch: for torch.export.load(), with our operators inside; "
+            "aoti: compiled by AOTInductor for this machine, for programs with libtorch."
+        ),
     ] = "native",
     library: Annotated[
         Path | None,
         typer.Option(help="Folder for cliffordstf.h and libcliffordstf.so, built for this machine; with --to native."),
     ] = None,
     periodic: Annotated[
-        bool, typer.Option(help="Whether the package is for periodic structures; with --to torch.")
+        bool, typer.Option(help="Whether the package is for periodic structures; with --to torch or aoti.")
     ] = True,
 ) -> None:
     """Write MODEL for programs without Python.
@@ -45,6 +49,10 @@ def export(
             header, shared = export_library(library)
             console.print(f"header  {header}\nlibrary {shared}")
             console.print(f"compile: cc program.c -I{library} -L{library} -lcliffordstf -Wl,-rpath,{library}")
+        return
+    if to == "aoti":
+        write_atomically(file, lambda place: compile_package(potential, _example(potential, periodic), place, periodic))
+        console.print(f"written to {file}, to be opened by AOTIModelPackageLoader (C++) or aoti_load_package (Python)")
         return
     program = export_traced(potential, _example(potential, periodic), stress=periodic)
     write_atomically(file, lambda place: torch.export.save(program, place))

@@ -10,12 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from cliffordstf import __version__
-from cliffordstf.cli import checks as _checks  # noqa: F401 - its commands register themselves with bench_app
 from cliffordstf.cli import convert as _convert  # noqa: F401 - its command registers itself with data_app
-from cliffordstf.cli import fetch as _fetch  # noqa: F401 - so does this
-from cliffordstf.cli import scale as _scale  # noqa: F401 - its commands register themselves with bench_app
-from cliffordstf.cli import studies as _studies  # noqa: F401 - and so do these
-from cliffordstf.cli.bench import bench_app
+from cliffordstf.cli import fetch as _fetch  # noqa: F401 - and so does this
+from cliffordstf.cli.benchmarks import bench_app
 from cliffordstf.cli.data import data_app
 from cliffordstf.cli.demo import demo
 from cliffordstf.cli.evaluate import eval_command

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cliffordstf.bench.jobs.launch import Launch, _answer, launch, run_in_processes, slurm_script, without_slurm
 from cliffordstf.bench.jobs.sweep import Outcome, Sweep, read_results
 from cliffordstf.bench.jobs.training_job import TrainingJob
-from cliffordstf.cli import sweeps
+from cliffordstf.cli.benchmarks import sweeps
 from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError
 from cliffordstf.train.config import load_config

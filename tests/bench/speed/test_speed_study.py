@@ -13,7 +13,7 @@ from cliffordstf.bench.speed.speed_tables import speed_tables
 from cliffordstf.bench.speed.systems import aspirin
 from cliffordstf.bench.speed.timing import Measured, Timing
 from cliffordstf.bench.tables.paper_layout import wall_clock_layout
-from cliffordstf.cli import bench
+from cliffordstf.cli.benchmarks import bench
 from cliffordstf.errors import ConfigError
 from cliffordstf.model.build import build
 

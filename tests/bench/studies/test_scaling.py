@@ -102,7 +102,9 @@ def test_memory_is_that_of_a_process_of_its_own(clusters):
 def test_the_command_runs_what_is_installed_and_prints_both_tables(sweep, clusters, monkeypatch):
     folders = ["--results", str(sweep.results), "--work", str(sweep.work)]
     command = ["bench", "scaling", "--data", str(clusters), "--steps", "12", "--seeds", "0,1", *folders]
-    monkeypatch.setattr("cliffordstf.cli.checks.models_here", lambda: (["default/small"], {"x": "no x here."}))
+    monkeypatch.setattr(
+        "cliffordstf.cli.benchmarks.checks.models_here", lambda: (["default/small"], {"x": "no x here."})
+    )
     runner = CliRunner()
     assert runner.invoke(app, [*command, *TINY]).exit_code != 0, "options without a name must be refused"
     monkeypatch.setitem(FAMILIES, "test", ("default/small", "default/small"))

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from cliffordstf.bench.studies.acac import TESTS
-from cliffordstf.cli import studies
+from cliffordstf.cli.benchmarks import studies
 from cliffordstf.cli.fetch import next_commands
 from cliffordstf.data.fetch import CATALOGUE
 from cliffordstf.data.fetch.entries import ALGORITHMS

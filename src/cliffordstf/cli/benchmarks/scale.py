@@ -10,9 +10,9 @@ from cliffordstf.bench.jobs.sweep import Job
 from cliffordstf.bench.scale.large_set import LargeSetJob
 from cliffordstf.bench.scale.ranks import RanksJob
 from cliffordstf.bench.scale.screening_walk import ScreeningJob
+from cliffordstf.cli.benchmarks.sweeps import study
 from cliffordstf.cli.options import Overrides
 from cliffordstf.cli.sharding import SHARD_SIZE
-from cliffordstf.cli.sweeps import study
 from cliffordstf.options.text import names_in
 from cliffordstf.train.config import load_config
 

@@ -16,6 +16,7 @@ from cliffordstf.bench.studies.own_data import own_data_job
 from cliffordstf.bench.studies.rmd17 import rmd17_job
 from cliffordstf.bench.studies.scalar_targets import QM9, scalar_job
 from cliffordstf.bench.tables.ablation import ABLATION
+from cliffordstf.cli.benchmarks.sweeps import study
 from cliffordstf.cli.options import (
     Budget,
     DataFolder,
@@ -28,7 +29,6 @@ from cliffordstf.cli.options import (
     need_a_name,
     numbers,
 )
-from cliffordstf.cli.sweeps import study
 from cliffordstf.data.readers import qm9pack
 from cliffordstf.errors import ConfigError
 from cliffordstf.options.text import names_in

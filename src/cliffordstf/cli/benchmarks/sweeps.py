@@ -13,7 +13,7 @@ from cliffordstf.bench.jobs.interpreters import PlacedJob
 from cliffordstf.bench.jobs.launch import STOPPED, Launch, launch
 from cliffordstf.bench.jobs.sweep import Job, Sweep, read_results
 from cliffordstf.bench.tables.all_tables import all_tables
-from cliffordstf.cli.bench import Results, bench_app
+from cliffordstf.cli.benchmarks.bench import Results, bench_app
 from cliffordstf.cli.screen import Screen
 
 Work = Annotated[Path, typer.Option(help="Folder of the runs.")]

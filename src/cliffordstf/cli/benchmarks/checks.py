@@ -13,8 +13,8 @@ from cliffordstf.bench.studies.physics import PhysicsJob
 from cliffordstf.bench.studies.physics import models_here as physics_models
 from cliffordstf.bench.studies.scaling import FAMILIES, models_here, scaling_job
 from cliffordstf.bench.studies.scaling_timing import scaling_timing
+from cliffordstf.cli.benchmarks.sweeps import study
 from cliffordstf.cli.options import Overrides, Recipe, Seeds, need_a_name, numbers
-from cliffordstf.cli.sweeps import study
 from cliffordstf.options.text import names_in
 
 _ASPIRIN = "data/rmd17/rmd17_aspirin_train_01.npz"

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cliffordstf.bench.speed.speed_study import BOXES, FLAGSHIP, QUICK, SpeedSettings
-from cliffordstf.cli import bench
+from cliffordstf.cli.benchmarks import bench
 from cliffordstf.cli.main import app
 from cliffordstf.errors import ConfigError
 

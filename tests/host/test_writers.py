@@ -11,6 +11,7 @@ METHODS = {"write_text", "write_bytes", "savefig", "copyfile", "copy2"}
 EXCEPTIONS = {
     "host/files.py": "the layer itself",
     "engine/embed.py": "a temporary folder, for the compiler",
+    "engine/standalone.py": "the file that write_atomically gives",
     "kernels/native/build.py": "a temporary folder, before a rename; must not import this package",
     "bench/jobs/interpreters.py": "a temporary folder, for another process",
     "bench/scale/large_set.py": "the log of another process",

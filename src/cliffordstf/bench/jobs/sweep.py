@@ -83,7 +83,7 @@ class Sweep:
     Attributes:
         results: Folder of result files.
         work: Folder of the jobs' own folders.
-        failures_only: Tell of failures only: there may be thousands of jobs.
+        failures_only: Report failures only: there may be thousands of jobs.
         raises: Let the first error of a job end it all, as an error of its own.
     """
 

@@ -11,7 +11,7 @@ import torch
 
 from cliffordstf.bench.speed.limits.machine_peaks import Machine
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels.native.convolution import EdgeConvolution
+from cliffordstf.kernels import NativeEdgeConvolution
 from cliffordstf.kernels.plan import EdgePlan
 from cliffordstf.kernels.tables import frame_cost
 from cliffordstf.model.default import DefaultModel
@@ -62,7 +62,7 @@ def edge_operator(potential: Potential, batch: Batch, machine: Machine) -> dict[
     mixing = torch.randn(functions, plan.weight_rows, channels)
     directions = torch.nn.functional.normalize(torch.randn(pairs, 3), dim=1)
     inputs = [h, phi, mixing, directions]
-    operator = EdgeConvolution.from_key(plan.key)
+    operator = NativeEdgeConvolution.from_key(plan.key)
     gradient = torch.randn_like(operator.forward(inputs, batch.edges))
     actions: dict[str, Callable[[], object]] = {"forward": lambda: operator.forward(inputs, batch.edges)}
     for name, wanted in _GRADIENTS.items():

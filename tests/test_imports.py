@@ -45,7 +45,7 @@ TOP = {"api", "cli", "__init__", "__main__"}
 LATE = {("train/__init__.py", "api")}
 """Imports upwards inside functions: `cliffordstf.train` can be called, as `cliffordstf.api.train`."""
 
-NATIVE = {"bench/speed/limits/roofline.py"}
+NATIVE: set[str] = set()
 """Files that import the C++ kernels past the operators that hide them. Only engines should; this list may only get
 shorter."""
 

@@ -8,7 +8,7 @@ import pytest
 import cliffordstf.bench
 
 ROOT = Path(cliffordstf.bench.__file__).parent
-ROOMS = ("jobs", "literature", "speed", "studies", "tables")
+ROOMS = ("jobs", "literature", "scale", "speed", "studies", "tables")
 
 
 def test_every_module_is_in_a_room():

@@ -19,7 +19,7 @@ using Exchange = void (*)(void* user, bool reverse, T* rows, int64_t width);
 template <class T>
 class Workspace {
   public:
-    static constexpr int64_t WHOLE = 512, RANGE = 1024;
+    static constexpr int64_t WHOLE = 64, RANGE = 1024;
     static constexpr size_t KEPT_BYTES = size_t(1) << 31, CACHE_BYTES = size_t(1) << 23;
 
     explicit Workspace(const Schedule<T>& schedule) : s(schedule), seconds(s.operators.size() * 4, 0.0) {

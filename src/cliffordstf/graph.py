@@ -1,6 +1,5 @@
 """Which atoms an edge operator connects: directed edges in CSR form, and which of them are each other's reverse."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -53,17 +52,3 @@ class EdgeIndex(NamedTuple):
     def to(self, device: torch.device | str) -> "EdgeIndex":
         """Move every tensor to a device."""
         return EdgeIndex(*(tensor.to(device) for tensor in self))
-
-
-@dataclass(frozen=True)
-class EdgeCounts:
-    """Sizes of an `EdgeIndex` that are known without looking at its values; no edges where only atoms count."""
-
-    atoms: int
-    edges: int = 0
-    pairs: int = 0
-
-    @classmethod
-    def of(cls, index: EdgeIndex) -> "EdgeCounts":
-        """Read the shapes."""
-        return cls(len(index.row_pointers) - 1, len(index.senders), len(index.pair_edges))

@@ -122,6 +122,9 @@ def test_openmm(folder, capsys):
 
 def test_ipi(folder):
     pytest.importorskip("ipi", reason="needs pip install 'cliffordstf[ipi]'")
+    Path("/tmp/ipi_cliffordstf-ethanol").unlink(
+        missing_ok=True
+    )  # i-PI's socket, which a server that was killed leaves behind
     assert "evaluations 24; the server has ended" in run("i-PI")
     rows = np.loadtxt("pimd.out")
     assert rows.shape == (6, 3)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import random
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cliffordstf.train.provenance import commit, describe_machine
+from cliffordstf.train.provenance import describe_run
 from cliffordstf.version import __version__
 from tests.attack.faults import can_inject, inject
 from tests.attack.mutations import mutated
@@ -100,7 +101,7 @@ def kills(folder: Path, end: float) -> dict[str, int]:
             process.send_signal(how)
         try:
             said = process.communicate(timeout=30)[1]
-        except subprocess.TimeoutExpired:  # libraries swallow an interrupt that comes while they are imported
+        except subprocess.TimeoutExpired:  # seen once, and not explained: the signal had no effect
             counts["ignored"] += 1
             process.kill()
             said = process.communicate()[1]
@@ -134,12 +135,17 @@ def main() -> None:
             found["faults"] = inject(folder, most, []) if can_inject() else {}
             found["kills"] = kills(folder, start + total)
     found |= {"minutes": round((time.monotonic() - start) / 60, 1), "version": __version__}
-    found |= {"commit": commit(), "machine": describe_machine()}
+    found |= {
+        **describe_run(),
+        "command": shlex.join(["python", "-m", "tests.attack", *sys.argv[1:]]),
+        "seed": options.seed,
+        "budget_minutes": options.minutes,
+    }
     print(table(found))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    bad = sum(counts[name] for counts in found["mutations"].values() for name in ("crash", "hang", "traceback"))
+    bad = sum(counts[name] for counts in found["mutations"].values() for name in ("lost", "crash", "hang", "traceback"))
     bad += sum(counts["tracebacks"] + counts["lost"] for counts in found.get("faults", {}).values())
     os._exit(1 if bad + found.get("kills", {}).get("tracebacks", 0) else 0)
 

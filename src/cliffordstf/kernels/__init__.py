@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from cliffordstf.kernels.native.attention import attention_weights, can_weigh
-from cliffordstf.kernels.native.convolution import EdgeConvolution as NativeEdgeConvolution
 from cliffordstf.kernels.native.muon import can_update, update_matrices
 from cliffordstf.kernels.ops import (
     activation,
@@ -42,7 +41,6 @@ __all__ = [
     "GatePlan",
     "LinearPlan",
     "LinearTerm",
-    "NativeEdgeConvolution",
     "NodePath",
     "NodePlan",
     "Recording",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cliffordstf.bench.speed.limits.machine_peaks import Machine
 from cliffordstf.data.batch import Batch
-from cliffordstf.kernels import NativeEdgeConvolution
+from cliffordstf.kernels import edge_convolution
 from cliffordstf.kernels.plan import EdgePlan
 from cliffordstf.kernels.tables import frame_cost
 from cliffordstf.model.default import DefaultModel
@@ -62,11 +63,17 @@ def edge_operator(potential: Potential, batch: Batch, machine: Machine) -> dict[
     mixing = torch.randn(functions, plan.weight_rows, channels)
     directions = torch.nn.functional.normalize(torch.randn(pairs, 3), dim=1)
     inputs = [h, phi, mixing, directions]
-    operator = NativeEdgeConvolution.from_key(plan.key)
-    gradient = torch.randn_like(operator.forward(inputs, batch.edges))
-    actions: dict[str, Callable[[], object]] = {"forward": lambda: operator.forward(inputs, batch.edges)}
+
+    def convolve(features: Tensor, radial: Tensor, mixing: Tensor, directions: Tensor) -> Tensor:
+        return edge_convolution(plan, features, radial, mixing, directions, batch.edges)
+
+    gradient = torch.randn_like(convolve(*inputs))
+    actions: dict[str, Callable[[], object]] = {"forward": lambda: convolve(*inputs)}
     for name, wanted in _GRADIENTS.items():
-        actions[name] = partial(operator.backward, gradient, inputs, batch.edges, wanted)
+        operands = [value.clone().requires_grad_(is_wanted) for value, is_wanted in zip(inputs, wanted, strict=True)]
+        result = convolve(*operands)
+        asked = [value for value in operands if value.requires_grad]
+        actions[name] = partial(torch.autograd.grad, result, asked, gradient, retain_graph=True)
     work = _work(plan, atoms, pairs, len(batch.senders), channels, functions)
     results = {}
     for name, action in actions.items():
